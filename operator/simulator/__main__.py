@@ -1,6 +1,6 @@
-"""The command line: the story, and the subcommands for those who develop StaticGroup.
+"""The command line: the story, and subcommands for the development of StaticGroup.
 
-`python -m simulator` tells what a group goes through with and without StaticGroup; nothing but this package is needed.
+`python -m simulator` shows what a group goes through with and without StaticGroup; nothing but this package is needed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     root = argparse.ArgumentParser(
         prog=PROGRAM,
-        description="Tell what a Kafka group goes through with and without StaticGroup, in simulated time.",
+        description="Show what a Kafka group goes through with and without StaticGroup, in simulated time.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -85,7 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if chosen.at and not chosen.crash:
             root.error("crash --at N needs --scenario NAME")
         scenarios = (scenario_named(chosen.crash),) if chosen.crash else SCENARIOS
-        return replay_crash(scenarios[0], chosen.at) if chosen.at else run_suite(scenarios, jobs=chosen.jobs, every=chosen.every)
+        return (
+            replay_crash(scenarios[0], chosen.at)
+            if chosen.at
+            else run_suite(scenarios, jobs=chosen.jobs, every=chosen.every)
+        )
     try:
         scenario = load(chosen.scenario) if chosen.scenario else Scenario()
     except ScenarioError as error:

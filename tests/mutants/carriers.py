@@ -30,7 +30,7 @@ class Clause:
 
     Parameters
     ----------
-    says: it, in words. scenario: where it is missed; "" for that of the runs of a container.
+    says: one phrase for it. scenario: where it is missed; "" for that of the runs of a container.
     is_second: it only makes live removals by broken assumptions rarer.
     without: takes it away from the product. changes: takes it away from the order of steps.
     runs: of the search of runs.
@@ -118,9 +118,9 @@ def _no_suspects(members: Members, sight: Sight) -> Members:
     return replace(_without_ended(members, sight), suspects=())
 
 
-def _attribution(**told: bool) -> Patch:
+def _attribution(**forced: bool) -> Patch:
     def attribute(member_id: str, **asked: Any) -> Any:
-        return _attribute(member_id, **(asked | told))
+        return _attribute(member_id, **(asked | forced))
 
     return _patched((memory, "attribute", attribute))
 
@@ -146,7 +146,8 @@ def _any_end(runs: Any, since_s: float) -> bool:
 
 CLAUSES: Final = (
     Clause(
-        name="no barrier", says="between a description and its carriers the pod watch passes a consistent read", scenario="classic, force",
+        name="no barrier", says="between a description and its carriers the pod watch passes a consistent read",
+        scenario="classic, force",
         changes={"has_barrier": False, "pods": 3, "scalings": 3},
     ),
     Clause(
@@ -155,57 +156,86 @@ CLAUSES: Final = (
     ),
     Clause(
         name="suspects are no carriers", says="suspects are among the carriers", scenario="classic, force",
-        without=_patched((memory, "without_ended", _no_suspects), (plan, "without_ended", _no_suspects), (gathering, "without_ended", _no_suspects)),
+        without=_patched(
+            (memory, "without_ended", _no_suspects), (plan, "without_ended", _no_suspects),
+            (gathering, "without_ended", _no_suspects),
+        ),
     ),
     Clause(
         name="suspects forgotten", says="suspects survive a hand-over", scenario="deep: hand-over, session",
-        without=_patched((durable, "wire_members", lambda namespace, members: _wire_members(namespace, replace(members, suspects=())))),
+        without=_patched(
+            (
+                durable, "wire_members",
+                lambda namespace, members: _wire_members(namespace, replace(members, suspects=())),
+            )
+        ),
     ),
-    Clause(name="no unseen", says="after a LIST there is `unseen`", scenario="classic, first pods in a gap", without=_attribution(is_watch_young=False)),
     Clause(
-        name="unseen until a description", says="`unseen` stays until `settle` has passed since this process described the group first",
+        name="no unseen", says="after a LIST there is `unseen`", scenario="classic, first pods in a gap",
+        without=_attribution(is_watch_young=False),
+    ),
+    Clause(
+        name="unseen until a description",
+        says="`unseen` stays until `settle` has passed since this process described the group first",
         scenario="classic, first pods in a gap",
-        without=_changed(_same, lambda _before, after, _held: replace(after, watch=after.watch_described, young_since_s=None)),
+        without=_changed(
+            _same, lambda _before, after, _held: replace(after, watch=after.watch_described, young_since_s=None),
+        ),
     ),
     Clause(
-        name="empty is enough", says="carriers are not empty, unless one ended since the description before", scenario="A2 broken, classic",
+        name="empty is enough", says="carriers are not empty, unless one ended since the description before",
+        scenario="A2 broken, classic",
         without=_attribution(has_one_ended=True), is_second=True,
     ),
     Clause(
         name="time ends carriers", says="time takes no suspect out of the carriers", scenario="classic, force",
-        without=_both(_changed(_same, _forgets_dropped), _patched((carriers, "_may_be_of", lambda _attribution, _suspect: False))),
+        without=_both(
+            _changed(_same, _forgets_dropped), _patched((carriers, "_may_be_of", lambda _attribution, _suspect: False)),
+        ),
     ),
     Clause(
         name="holder is silent", says="a suspect that holds the seat is not silent", scenario="classic, force",
         without=_patched((carriers, "_may_be_of", lambda _attribution, _suspect: False)),
     ),
-    Clause(name="pauses count", says="a longer pause begins the silence anew", scenario="classic, pauses", without=_patched((memory, "PAUSE_MAX_S", 1e9))),
+    Clause(
+        name="pauses count", says="a longer pause begins the silence anew", scenario="classic, pauses",
+        without=_patched((memory, "PAUSE_MAX_S", 1e9)),
+    ),
     Clause(
         name="lost run ended", says="a pod of which a run is lost gets no certificate", scenario="classic, lost run",
-        without=_patched((certificate, "_lost_refusal", lambda _has_lost: None), (gathering.SightGatherer, "_is_over", lambda _self, _suspect: True)),
+        without=_patched(
+            (certificate, "_lost_refusal", lambda _has_lost: None),
+            (gathering.SightGatherer, "_is_over", lambda _self, _suspect: True),
+        ),
     ),
     Clause(
         name="absent forgotten", says="a pod that a LIST does not show is a suspect", scenario="deep: gap, session",
         without=_patched((PodBook, "take_absent", _forgets_absent)),
     ),
     Clause(
-        name="unknown carriers", says="a carrier that the watch does not know is a suspect", scenario="classic, hand-over",
+        name="unknown carriers", says="a carrier that the watch does not know is a suspect",
+        scenario="classic, hand-over",
         without=_patched((gathering.SightGatherer, "_suspects_of", _known_suspects)),
     ),
     Clause(
-        name="guessed forgotten", says="whom a pod that nobody saw may hold is remembered while the seat is described empty",
+        name="guessed forgotten",
+        says="whom a pod that nobody saw may hold is remembered while the seat is described empty",
         scenario="deep: first pods in a gap, stale", without=_changed(_same, _forgets_unseen),
     ),
     Clause(
-        name="former forgotten", says="whom a pod that nobody saw may hold is remembered while another member is described in its place",
-        scenario="deep: first pods in a gap, stale", without=_changed(_same, lambda _before, after, _held: replace(after, former={})),
+        name="former forgotten",
+        says="whom a pod that nobody saw may hold is remembered while another member is described in its place",
+        scenario="deep: first pods in a gap, stale",
+        without=_changed(_same, lambda _before, after, _held: replace(after, former={})),
     ),
     Clause(
-        name="Lease before status", says="the position in the Lease follows the status", scenario="deep: hand-over, session",
+        name="Lease before status", says="the position in the Lease follows the status",
+        scenario="deep: hand-over, session",
         changes={"follows_status": False},
     ),
     Clause(
-        name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before", scenario="deep: standby, three pods",
+        name="adopted at once", says="a standby goes on under the leader's watch only where its own was whole before",
+        scenario="deep: standby, three pods",
         changes={"adopts_always": True},
     ),
     Clause(
@@ -213,28 +243,42 @@ CLAUSES: Final = (
         without=_changed(lambda m, s: (replace(m, watch=m.watch or s.watch), s), _kept),
     ),
     Clause(
-        name="returned", says="a member that is described after its leave was acknowledged lives (KIP-848)", scenario="A2 broken, consumer",
+        name="returned", says="a member that is described after its leave was acknowledged lives (KIP-848)",
+        scenario="A2 broken, consumer",
         without=_unguarded(guards.returned),
     ),
     Clause(
-        name="address of a suspect", says="an address that a suspect had tells nothing", scenario="consumer, one address",
+        name="address of a suspect", says="an address that a suspect had tells nothing",
+        scenario="consumer, one address",
         without=_patched((gathering, "pod_of", lambda member, live, _suspects, **k: _pod_of(member, live, (), **k))),
     ),
     Clause(
-        name="suspect of no address", says="where a suspect has shown none, no address tells anything", scenario="consumer, one address, hand-over",
-        without=_patched((gathering, "pod_of", lambda member, live, known, **k: _pod_of(member, live, [s for s in known if s.addresses], **k))),
+        name="suspect of no address", says="where a suspect has shown none, no address tells anything",
+        scenario="consumer, one address, hand-over",
+        without=_patched((
+            gathering, "pod_of",
+            lambda member, live, known, **k: _pod_of(member, live, [s for s in known if s.addresses], **k),
+        )),
     ),
     Clause(
-        name="address of whom nobody saw", says="an address does not tell who was unseen", scenario="consumer, one address, gap",
-        without=_patched((memory, "_attributed", lambda *a, is_watch_young: _attributed(*a, is_watch_young=is_watch_young and a[1] not in a[3].addressed))),
+        name="address of whom nobody saw", says="an address does not tell who was unseen",
+        scenario="consumer, one address, gap",
+        without=_patched((
+            memory, "_attributed",
+            lambda *a, is_watch_young: _attributed(*a, is_watch_young=is_watch_young and a[1] not in a[3].addressed),
+        )),
     ),
     Clause(
-        name="address of a classic member", says="the address of a classic member tells nothing, not even at a first join", scenario="classic, fail-over",
-        changes={"tells_hosts": True, "is_first_host_trusted": True},
+        name="address of a classic member",
+        says="the address of a classic member tells nothing, not even at a first join", scenario="classic, fail-over",
+        changes={"shows_hosts": True, "is_first_host_trusted": True},
     ),
     Clause(
         name="shown run", says="a crash release goes by finishedAt, not by the run that is shown", scenario="",
-        without=_patched((releases, "_is_over", _any_end), (releases, "_may_be_over", lambda _runs, member, _since_s: not member.is_away)),
+        without=_patched(
+            (releases, "_is_over", _any_end),
+            (releases, "_may_be_over", lambda _runs, member, _since_s: not member.is_away),
+        ),
         runs={"steps": 1},
     ),
     Clause(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import Phase, settings
 
-# Shrinking a counter-example takes long and tells nothing here.
+# Shrinking a counter-example takes long and is of no use here.
 settings.register_profile(
     "mutants", deadline=None, max_examples=40, database=None, phases=(Phase.explicit, Phase.generate)
 )

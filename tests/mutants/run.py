@@ -1,9 +1,9 @@
 """Kill the mutants: break each rule of the safety argument on purpose and see what notices.
 
-`python tests/mutants/run.py [NAME ...]` applies each mutant of the catalog to a copy of `operator/`, runs only the tests
-that should notice, and prints which one did. It ends with 1 when a mutant survives, when its text is gone from the source (a
-mutant that is not applied proves nothing), or when tests fail without any mutant. Those of the explicit-state models are
-killed by search (tests/simulation).
+`python tests/mutants/run.py [NAME ...]` applies each mutant of the catalog to a copy of `operator/`, runs only the
+tests that should notice, and prints which one did. It ends with 1 when a mutant survives, when its text is gone from
+the source (a mutant that is not applied proves nothing), or when tests fail without any mutant. Those of the
+explicit-state models are killed by search (tests/simulation).
 """
 
 from __future__ import annotations
@@ -40,7 +40,11 @@ def tested(operator: Path, tests: Sequence[str], timeout_s: float) -> tuple[int,
     """Run tests against one copy of `operator/`; returns pytest's exit status and its output."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=no", "--no-header", "-p", "no:cacheprovider"]
     command += ["-p", "mutants.loaded", "--timeout=60", "-o", f"pythonpath={operator} {REPOSITORY / 'tests'}", *tests]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "tests"), "MUTATED_OPERATOR": str(operator), VARIABLE: "1"}
+    environment = os.environ | {
+        "PYTHONPATH": str(REPOSITORY / "tests"),
+        "MUTATED_OPERATOR": str(operator),
+        VARIABLE: "1",
+    }
     try:
         done = subprocess.run(
             command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
@@ -78,7 +82,9 @@ def tested_mutants(chosen: Sequence[Mutant]) -> list[Verdict] | None:
     everything = sorted({test for mutant in chosen for test in mutant.tests})
     with tempfile.TemporaryDirectory(prefix="mutants-") as room, ThreadPoolExecutor(AT_ONCE) as workers:
         parts = [part for n in range(AT_ONCE) if (part := everything[n::AT_ONCE])]
-        for status, output in workers.map(lambda part: tested(REPOSITORY / "operator", part, UNCHANGED_TIMEOUT_S), parts):
+        for status, output in workers.map(
+            lambda part: tested(REPOSITORY / "operator", part, UNCHANGED_TIMEOUT_S), parts
+        ):
             if status != 0:
                 print(output, "The tests fail without any mutant; a kill would prove nothing.", sep="\n")
                 return None

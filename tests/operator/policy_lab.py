@@ -1,4 +1,5 @@
-"""A namespace of a real API server in which an admission policy of ours is in force, and pods as they come out of it."""
+"""A namespace of a real API server in which an admission policy of ours is in force, and pods as they come out of
+it."""
 
 import json
 import uuid
@@ -106,7 +107,9 @@ class Lab:
             "metadata": {
                 "name": f"{workload}-{ordinal}",
                 "namespace": self.namespace,
-                "labels": {names.POD_INDEX_LABEL: str(ordinal)} if kind.indexes_pods else {"strimzi.io/controller": "strimzipodset"},
+                "labels": {names.POD_INDEX_LABEL: str(ordinal)}
+                if kind.indexes_pods
+                else {"strimzi.io/controller": "strimzipodset"},
                 "ownerReferences": [owner],
             }
             | metadata,

@@ -1,8 +1,8 @@
 """Hold the chart's alerts and its dashboard against a real Prometheus that scrapes the real operator.
 
-The operator lives in the simulated world, and its own metrics page is served on loopback: whenever the world has moved on
-it waits until Prometheus has looked again. So every alert has been raised, and every query of the dashboard has had an
-answer, by what an operator really says. Alerts are also tried with series of their own by `promtool test rules`.
+The operator lives in the simulated world, and its own metrics page is served on loopback: whenever the world has moved
+on it waits until Prometheus has looked again. So every alert has been raised, and every query of the dashboard has had
+an answer, by what an operator really says. Alerts are also tried with series of their own by `promtool test rules`.
 """
 
 import asyncio
@@ -67,7 +67,12 @@ def queries() -> list[tuple[str, str]]:
     for panel in dashboard()["panels"]:
         for target in panel.get("targets", ()):
             expression = target["expr"].removesuffix(" or vector(0)")
-            for name, value in {"$namespace": ".*", "$staticgroup": ".*", "$__rate_interval": "5s", "$__range": "10m"}.items():
+            for name, value in {
+                "$namespace": ".*",
+                "$staticgroup": ".*",
+                "$__rate_interval": "5s",
+                "$__range": "10m",
+            }.items():
                 expression = expression.replace(name, value)
             assert "$" not in expression
             found.append((panel["title"], expression))
@@ -106,7 +111,8 @@ class Page:
         until(lambda: self.scrapes > seen, deadline_s=20, what="a scrape", poll_s=0.005)
         with self.lock:
             self.refresh = lambda: None
-        self.wait_for(asyncio.sleep(0))  # the page is written in the step that counted the scrape; then the world goes on
+        # the page is written in the step that counted the scrape; then the world goes on
+        self.wait_for(asyncio.sleep(0))
 
     def wait_for(self, coroutine: Coroutine[Any, Any, None]) -> None:
         asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=10)
@@ -252,7 +258,7 @@ def test_series_keep_the_namespace_of_their_staticgroup(seen: tuple[Prometheus, 
     assert leads["metric"] == {"namespace": SYSTEM}
 
 
-def test_restarts_of_a_quiet_roll_were_counted_as_they_were(seen: tuple[Prometheus, float]) -> None:
+def test_restarts_of_a_quiet_roll_are_counted_exactly(seen: tuple[Prometheus, float]) -> None:
     """The first story rolls two pods; the second restarts nobody."""
     prometheus, begin_s = seen
     (series,) = prometheus.over("staticgroup_static_rejoins_total", begin_s=begin_s, end_s=time.time(), step_s=0.2)
@@ -303,8 +309,13 @@ def test_values_change_labels_severities_times_and_leave_alerts_out() -> None:
 
 
 def test_dashboard_is_found_by_grafanas_sidecar_and_is_the_file() -> None:
-    (found,) = [each for each in of_kind(render("prometheus-operator"), "ConfigMap") if "staticgroup.json" in each["data"]]
+    (found,) = [
+        each for each in of_kind(render("prometheus-operator"), "ConfigMap") if "staticgroup.json" in each["data"]
+    ]
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
-    assert (found["metadata"]["namespace"], found["metadata"]["annotations"]) == ("monitoring", {"grafana_folder": "Kafka"})
+    assert (found["metadata"]["namespace"], found["metadata"]["annotations"]) == (
+        "monitoring",
+        {"grafana_folder": "Kafka"},
+    )
     assert json.loads(found["data"]["staticgroup.json"]) == dashboard()
     assert [each for each in of_kind(render("default"), "ConfigMap") if "staticgroup.json" in each["data"]] == []

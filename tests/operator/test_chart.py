@@ -95,7 +95,7 @@ def test_files_of_the_journal_have_a_volume_of_their_own(options: tuple[str, ...
     assert mounts["journal"] == environment(manifests)["STATICGROUP_JOURNAL_FILES_PATH"]
 
 
-def test_recommendations_are_mounted_read_only_where_they_are_looked_for() -> None:
+def test_recommendations_are_mounted_read_only_where_the_operator_reads_them() -> None:
     manifests = render("everything")
     (deployment,) = of_kind(manifests, "Deployment")
     volumes = {v.pop("name"): v for v in deployment["spec"]["template"]["spec"]["volumes"]}
@@ -164,7 +164,10 @@ DIGEST = f"sha256:{'a' * 64}"
     [
         ((), "'localhost/staticgroup:0.1.0'"),
         (("--set", "image.repository=registry.example/sg,image.tag=v1"), "'registry.example/sg:v1'"),
-        (("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"), f"'registry.example/sg@{DIGEST}'"),
+        (
+            ("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
+            f"'registry.example/sg@{DIGEST}'",
+        ),
     ],
     ids=["default", "tag", "digest"],
 )

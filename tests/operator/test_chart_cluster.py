@@ -89,7 +89,13 @@ def test_samples_are_accepted(kubectl: Kubectl, namespace: str) -> None:
         each["metadata"]["namespace"] = namespace
     answer = dry_run(kubectl, samples)
     assert answer.returncode == 0, answer.stderr
-    assert {each["kind"] for each in samples} == {"Secret", "ConfigMap", "KafkaConnection", "StaticGroup", "StatefulSet"}
+    assert {each["kind"] for each in samples} == {
+        "Secret",
+        "ConfigMap",
+        "KafkaConnection",
+        "StaticGroup",
+        "StatefulSet",
+    }
 
 
 @pytest.mark.parametrize("folder", ["deploy", "deploy/operator", "crds"])

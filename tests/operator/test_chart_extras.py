@@ -13,10 +13,17 @@ def pods(manifests: list[Manifest]) -> list[Manifest]:
     return [the(manifests, "Deployment")["spec"]["template"]["spec"], the(manifests, "Pod")["spec"]]
 
 
-def test_volumes_are_mounted_in_both_pods_because_both_speak_to_kafka() -> None:
+def test_volumes_are_mounted_in_both_pods_because_both_connect_to_kafka() -> None:
     for spec in pods(render("extras")):
-        assert next(v for v in spec["volumes"] if v["name"] == "kafka-token")["projected"]["sources"][0]["serviceAccountToken"]["audience"] == "kafka"
-        assert {"name": "kafka-token", "mountPath": "/var/run/kafka-token", "readOnly": True} in spec["containers"][0]["volumeMounts"]
+        assert (
+            next(v for v in spec["volumes"] if v["name"] == "kafka-token")["projected"]["sources"][0][
+                "serviceAccountToken"
+            ]["audience"]
+            == "kafka"
+        )
+        assert {"name": "kafka-token", "mountPath": "/var/run/kafka-token", "readOnly": True} in spec["containers"][0][
+            "volumeMounts"
+        ]
 
 
 def test_names_are_found_in_the_same_way_by_both_pods() -> None:
@@ -32,19 +39,30 @@ def test_common_labels_are_on_every_object_and_in_no_selector() -> None:
     assert len(manifests) > 15
     assert {m["metadata"]["labels"].get("example.com/cost-centre") for m in manifests} == {"streams"}
     deployment = the(manifests, "Deployment")["spec"]
-    assert deployment["template"]["metadata"]["labels"].items() >= {"example.com/cost-centre": "streams", "team": "kafka"}.items()
+    assert (
+        deployment["template"]["metadata"]["labels"].items()
+        >= {"example.com/cost-centre": "streams", "team": "kafka"}.items()
+    )
     selectors = [deployment["selector"], the(manifests, "PodDisruptionBudget")["spec"]["selector"]]
-    assert all(s["matchLabels"].keys() == {f"app.kubernetes.io/{part}" for part in ("name", "instance", "component")} for s in selectors)
+    assert all(
+        s["matchLabels"].keys() == {f"app.kubernetes.io/{part}" for part in ("name", "instance", "component")}
+        for s in selectors
+    )
 
 
 def test_a_label_of_the_pods_wins_over_a_common_one() -> None:
-    labels = the(render("extras", "--set", "podLabels.example\\.com/cost-centre=mine"), "Deployment")["spec"]["template"]["metadata"]["labels"]
+    labels = the(render("extras", "--set", "podLabels.example\\.com/cost-centre=mine"), "Deployment")["spec"][
+        "template"
+    ]["metadata"]["labels"]
     assert labels["example.com/cost-centre"] == "mine"
 
 
 def test_extra_objects_are_templates_whether_map_or_text() -> None:
     found = {m["metadata"]["name"]: m["data"] for m in of_kind(render("extras"), "ConfigMap")}
-    assert found == {"staticgroup-notes": {"image": container(render("extras"))["image"]}, "staticgroup-text": {"replicas": "2"}}
+    assert found == {
+        "staticgroup-notes": {"image": container(render("extras"))["image"]},
+        "staticgroup-text": {"replicas": "2"},
+    }
 
 
 def test_how_pods_are_replaced_is_a_choice() -> None:
@@ -73,8 +91,13 @@ def test_pods_are_scraped_without_a_service() -> None:
 
 def test_a_service_is_scraped_with_the_same_options() -> None:
     options = [f"metrics.serviceMonitor.{key}={value}" for key, value in (("scrapeTimeout", "10s"),)]
-    options += ["metrics.serviceMonitor.relabelings[0].targetLabel=node", "metrics.serviceMonitor.metricRelabelings[0].action=drop"]
-    (endpoint,) = the(render("prometheus-operator", *(word for o in options for word in ("--set", o))), "ServiceMonitor")["spec"]["endpoints"]
+    options += [
+        "metrics.serviceMonitor.relabelings[0].targetLabel=node",
+        "metrics.serviceMonitor.metricRelabelings[0].action=drop",
+    ]
+    (endpoint,) = the(
+        render("prometheus-operator", *(word for o in options for word in ("--set", o))), "ServiceMonitor"
+    )["spec"]["endpoints"]
     assert endpoint == {
         "port": "http-metrics", "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s", "honorLabels": True,
         "relabelings": [{"targetLabel": "node"}], "metricRelabelings": [{"action": "drop"}],
@@ -86,12 +109,18 @@ def test_a_service_is_scraped_with_the_same_options() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"), "every sample would be there twice"),
+        (
+            ("metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"),
+            "every sample would be there twice",
+        ),
         (("metrics.podMonitor.interval=often",), "'/metrics/podMonitor/interval': 'often' does not match pattern"),
         (("commonLabels.app\\.kubernetes\\.io/name=mine",), "invalid propertyName 'app.kubernetes.io/name'"),
         (("updateStrategy.type=OnDelete",), "'/updateStrategy/type': value must be one of"),
         (("extraVolumes[0].emptyDir.medium=Memory",), "'/extraVolumes/0': missing property 'name'"),
-        (("extraVolumeMounts[0].name=a", "extraVolumeMounts[0].mountPath=b"), "'/extraVolumeMounts/0/mountPath': 'b' does not match pattern"),
+        (
+            ("extraVolumeMounts[0].name=a", "extraVolumeMounts[0].mountPath=b"),
+            "'/extraVolumeMounts/0/mountPath': 'b' does not match pattern",
+        ),
         (("dnsPolicy=Mine",), "'/dnsPolicy': value must be one of"),
         (("hostAliases[0].ip=10.0.0.1",), "'/hostAliases/0': missing property 'hostnames'"),
         (("revisionHistoryLimit=-1",), "'/revisionHistoryLimit': minimum: got -1, want 0"),
@@ -110,15 +139,18 @@ def card() -> dict[str, Any]:
     return found
 
 
-def test_artifact_hub_is_told_the_resources_as_they_are() -> None:
-    told = {row["name"]: row for row in yaml.safe_load(card()["annotations"]["artifacthub.io/crds"])}
+def test_the_artifact_hub_card_lists_the_resources_of_the_crds() -> None:
+    listed = {row["name"]: row for row in yaml.safe_load(card()["annotations"]["artifacthub.io/crds"])}
     crds = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in (REPOSITORY / "crds").glob("*s.yaml")]
     assert {(c["metadata"]["name"], c["spec"]["names"]["kind"], c["spec"]["versions"][0]["name"]) for c in crds} == {
-        (name, row["kind"], row["version"]) for name, row in told.items()
+        (name, row["kind"], row["version"]) for name, row in listed.items()
     }
-    assert all(row["displayName"] and row["description"] for row in told.values())
+    assert all(row["displayName"] and row["description"] for row in listed.values())
 
 
 def test_the_version_goes_from_the_project_into_the_card() -> None:
     assert (card()["version"], card()["appVersion"]) == (manifest_generator.version(),) * 2
-    assert manifest_generator.with_version("version: 1\nkubeVersion: 2\nappVersion: 3\n", "4.5.6") == "version: 4.5.6\nkubeVersion: 2\nappVersion: 4.5.6\n"
+    assert (
+        manifest_generator.with_version("version: 1\nkubeVersion: 2\nappVersion: 3\n", "4.5.6")
+        == "version: 4.5.6\nkubeVersion: 2\nappVersion: 4.5.6\n"
+    )

@@ -108,17 +108,20 @@ def test_openshift_may_assign_the_numbers_and_the_rest_of_the_standard_stays() -
 def test_numbers_of_ones_own_reach_both_pods_and_the_journals_volume() -> None:
     options = ("--set", "podSecurityContext.runAsUser=1000650000", "--set", "podSecurityContext.runAsGroup=1000650001")
     operator, doctor = (
-        each["securityContext"] for each in pod_specs(render("default", "--set", "journal.files.enabled=true", *options))
+        each["securityContext"]
+        for each in pod_specs(render("default", "--set", "journal.files.enabled=true", *options))
     )
     assert (operator["runAsUser"], operator["runAsGroup"], operator["fsGroup"]) == (1000650000, 1000650001, 1000650001)
     assert (doctor["runAsUser"], doctor["runAsGroup"]) == (1000650000, 1000650001)
-    assert "fsGroup" not in the(render("default", *options), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert (
+        "fsGroup" not in the(render("default", *options), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    )
     chosen = render("default", "--set", "journal.files.enabled=true", "--set", "podSecurityContext.fsGroup=7")
     context = next(pod_specs(chosen))["securityContext"]
     assert (context["fsGroup"], "fsGroupChangePolicy" in context) == (7, False)
 
 
-def test_lent_tokens_are_mounted_where_the_operator_looks_for_those_of_a_namespace() -> None:
+def test_shared_tokens_are_mounted_where_the_operator_reads_those_of_a_namespace() -> None:
     """Of the operator's own service account, each with an audience of its own, in both pods that speak to brokers."""
     for spec in pod_specs(render("everything")):
         (volume,) = (v["projected"]["sources"] for v in spec["volumes"] if v["name"] == "tokens")
@@ -132,7 +135,7 @@ def test_lent_tokens_are_mounted_where_the_operator_looks_for_those_of_a_namespa
 
 
 @pytest.mark.parametrize("lacking", ["namespace", "name", "audience"])
-def test_token_without_its_audience_is_no_token(lacking: str) -> None:
+def test_token_without_an_audience_is_refused(lacking: str) -> None:
     """Without an audience it would be one for the API server."""
     token = {"namespace": "shop", "name": "entra", "audience": "kafka"} | {lacking: ""}
     options = [option for key, value in token.items() for option in ("--set", f"operator.tokens[0].{key}={value}")]
@@ -166,12 +169,12 @@ def test_replicas_survive_updates_and_drains() -> None:
         assert selector.items() <= labels.items()
 
 
-def test_probes_ask_the_port_that_the_operator_is_told() -> None:
+def test_probes_ask_the_port_that_the_operator_listens_on() -> None:
     manifests = render("default")
     only = container(manifests)
     ports = {port["name"]: port["containerPort"] for port in only["ports"]}
-    (told,) = [each["value"] for each in only["env"] if each["name"] == f"{settings.PREFIX}HEALTH_PORT"]
-    assert ports == {"http": int(told)}
+    (port,) = [each["value"] for each in only["env"] if each["name"] == f"{settings.PREFIX}HEALTH_PORT"]
+    assert ports == {"http": int(port)}
     probes = {name: only[name]["httpGet"] for name in ("startupProbe", "livenessProbe", "readinessProbe")}
     assert probes == {
         "startupProbe": {"path": "/healthz", "port": "http"},

@@ -1,6 +1,6 @@
 """Hold the operator's rights against one readable table: nothing is missing from it and nothing else is granted.
 
-The one idea: a right is a line of text. Whoever widens a role changes a line here and is seen doing it.
+The one idea: a right is a line of text. To widen a role one has to change a line here, which a review sees.
 """
 
 from collections.abc import Iterator
@@ -95,19 +95,23 @@ def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
     assert granted(render("namespaced")) == expected
 
 
-def test_strimzi_adds_one_right_and_lets_the_policy_look_at_its_pods() -> None:
+def test_strimzi_adds_one_right_and_its_pods_to_the_policy() -> None:
     asked = ("--set", "workloads.strimzi=true")
     more, less = granted(render("default", *asked)), granted(render("default"))
     assert more - less == table("* | core.strimzi.io | strimzipodsets | | get")
     assert less <= more
-    constraints = [the(render("default", *each), "MutatingAdmissionPolicy")["spec"]["matchConstraints"] for each in ((), asked)]
+    constraints = [
+        the(render("default", *each), "MutatingAdmissionPolicy")["spec"]["matchConstraints"] for each in ((), asked)
+    ]
     assert ["objectSelector" in each for each in constraints] == [True, False]
     assert constraints[0]["resourceRules"] == constraints[1]["resourceRules"]
 
 
 def test_least_rights_are_without_nodes_and_for_named_secrets_only() -> None:
     tenant = in_namespaces("team-a", secrets="kafka-credentials kafka-ca")
-    assert granted(render("namespaced-least-rights")) == table(tenant, once_per_cluster(POLICY_OF_NAMESPACED, "team-a"), LEASE)
+    assert granted(render("namespaced-least-rights")) == table(
+        tenant, once_per_cluster(POLICY_OF_NAMESPACED, "team-a"), LEASE
+    )
 
 
 def test_nothing_is_granted_when_somebody_else_does() -> None:
@@ -135,7 +139,9 @@ def test_no_role_of_any_variant_has_a_dangerous_right(variant: str) -> None:
         assert not {"escalate", "bind", "impersonate", "delete", "deletecollection"} & cells, rule
         if "secrets" in rule["resources"]:
             assert rule["verbs"] == ["get"]
-        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "clusterkafkaconnections"} & set(rule["resources"]):
+        if {"pods", "nodes", "statefulsets", "staticgroups", "kafkaconnections", "clusterkafkaconnections"} & set(
+            rule["resources"]
+        ):
             assert set(rule["verbs"]) <= {"get", "list", "watch"}
         assert not {"pods/exec", "pods/eviction", "nodes/proxy", "serviceaccounts/token"} & set(rule["resources"]), rule
 

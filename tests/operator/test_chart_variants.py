@@ -61,7 +61,9 @@ def the(manifests: list[Manifest], kind: str) -> Manifest:
 def part(manifests: list[Manifest], component: str) -> list[Manifest]:
     """The objects of `operator` or of `webhook`."""
     label = "app.kubernetes.io/component"
-    return [each for each in manifests if (each["metadata"]["labels"].get(label) == "webhook") is (component == "webhook")]
+    return [
+        each for each in manifests if (each["metadata"]["labels"].get(label) == "webhook") is (component == "webhook")
+    ]
 
 
 def container(manifests: list[Manifest]) -> Manifest:
@@ -117,10 +119,19 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("podDisruptionBudget.maxUnavailable=0", "'/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"),
         ("journal.kafka.connection=kafka", "'/journal/kafka/connection': 'kafka' does not match pattern"),
         ("prometheusRule.runbookUrl=docs", "'/prometheusRule/runbookUrl': 'docs' does not match pattern"),
-        ("prometheusRule.overrides.StaticGroupNotReady.for=soon", "'/prometheusRule/overrides/StaticGroupNotReady/for': 'soon' does not"),
-        ("evidence.nodeLifecycle=Maybe", "'/evidence/nodeLifecycle': value must be one of 'Auto', 'Cloud', 'Fixed', 'Untrusted'"),
+        (
+            "prometheusRule.overrides.StaticGroupNotReady.for=soon",
+            "'/prometheusRule/overrides/StaticGroupNotReady/for': 'soon' does not",
+        ),
+        (
+            "evidence.nodeLifecycle=Maybe",
+            "'/evidence/nodeLifecycle': value must be one of 'Auto', 'Cloud', 'Fixed', 'Untrusted'",
+        ),
         ("evidence.settleSeconds=0", "'/evidence/settleSeconds': minimum: got 0, want 1"),
-        ("prometheusRule.overrides.StaticGroupAsleep.for=5m", "prometheusRule.overrides: there is no alert StaticGroupAsleep"),
+        (
+            "prometheusRule.overrides.StaticGroupAsleep.for=5m",
+            "prometheusRule.overrides: there is no alert StaticGroupAsleep",
+        ),
         ("grafanaDashboard.namespace=Team A", "'/grafanaDashboard/namespace': 'Team A' does not match pattern"),
         ("journal.files.count=1", "'/journal/files/count': minimum: got 1, want 2"),
         ("replicaCount=2", "additional properties 'replicaCount' not allowed"),

@@ -38,19 +38,21 @@ def webhook(*options: str, variant: str = "default") -> list[Manifest]:
         (values("injection.webhook.enabled=true", "operator.forceObserve=true"), False),
     ],
 )
-def test_it_is_installed_where_the_policy_is_not_served_or_where_it_is_asked_for(options: tuple[str, ...], is_installed: bool) -> None:
+def test_it_is_installed_where_the_policy_is_not_served_or_where_it_is_asked_for(
+    options: tuple[str, ...], is_installed: bool
+) -> None:
     kinds = {each["kind"] for each in webhook(*options)}
     assert ("MutatingWebhookConfiguration" in kinds) is is_installed
     assert bool(kinds) is is_installed, "all of it or nothing"
 
 
-def test_pods_of_strimzi_are_told_by_a_label_that_strimzi_gives_them() -> None:
+def test_the_webhook_selects_pods_of_strimzi_by_their_label() -> None:
     """Whatever the values: the webhook co-owns its entries, so server-side apply could not take one away again."""
     configuration = the(webhook(*OLDER), "MutatingWebhookConfiguration")
-    told = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
+    selectors = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
     of_strimzi = [{"key": "strimzi.io/controller", "operator": "In", "values": ["strimzipodset"]}]
     indexed = [{"key": "apps.kubernetes.io/pod-index", "operator": "Exists"}]
-    assert told == {
+    assert selectors == {
         **{f"inject-{replica}.staticgroup.io": indexed for replica in range(2)},
         **{f"inject-strimzi-{replica}.staticgroup.io": of_strimzi for replica in range(2)},
     }
@@ -91,7 +93,9 @@ def settings_of(container: Manifest) -> dict[str, str]:
 def test_every_setting_is_set() -> None:
     (container, _) = [spec["containers"][0] for spec in pod_specs(webhook(*OLDER))]
     ports = {"STATICGROUP_PORT", "STATICGROUP_HEALTH_PORT"}
-    assert set(settings_of(container)) | ports == {f"STATICGROUP_{name.upper()}" for name in WebhookSettings.model_fields}
+    assert set(settings_of(container)) | ports == {
+        f"STATICGROUP_{name.upper()}" for name in WebhookSettings.model_fields
+    }
     assert container["args"] == ["webhook"]
 
 
@@ -148,18 +152,29 @@ def test_a_certificate_of_cert_manager_holds_for_both_services() -> None:
     names = [f"{each['metadata']['name']}.staticgroup-system.svc" for each in of_kind(manifests, "Service")]
     assert sorted(certificate["spec"]["dnsNames"]) == sorted(names)
     assert certificate["spec"]["secretName"] == "staticgroup-webhook"
-    annotation = the(manifests, "MutatingWebhookConfiguration")["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+    annotation = the(manifests, "MutatingWebhookConfiguration")["metadata"]["annotations"][
+        "cert-manager.io/inject-ca-from"
+    ]
     assert annotation == f"staticgroup-system/{certificate['metadata']['name']}"
     assert not of_kind(manifests, "Secret"), "cert-manager makes it"
     assert the(manifests, "Issuer")["metadata"]["name"] == certificate["spec"]["issuerRef"]["name"]
-    named = webhook(*OLDER, *BY_CERT_MANAGER, *values("injection.webhook.certManager.issuerRef.name=internal", "injection.webhook.certManager.issuerRef.kind=ClusterIssuer"))
+    named = webhook(
+        *OLDER,
+        *BY_CERT_MANAGER,
+        *values(
+            "injection.webhook.certManager.issuerRef.name=internal",
+            "injection.webhook.certManager.issuerRef.kind=ClusterIssuer",
+        ),
+    )
     assert the(named, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "internal"}
     assert not of_kind(named, "Issuer")
 
 
 @pytest.mark.parametrize("by", ["serviceMonitor", "podMonitor"])
 def test_its_pods_are_scraped_where_the_operators_are(by: str) -> None:
-    chosen = values(f"metrics.{by}.enabled=true", f"metrics.{by}.interval=7s", f"metrics.{by}.labels.release=prometheus")
+    chosen = values(
+        f"metrics.{by}.enabled=true", f"metrics.{by}.interval=7s", f"metrics.{by}.labels.release=prometheus"
+    )
     manifests = webhook(*OLDER, *chosen)
     monitor = the(manifests, "PodMonitor")
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]

@@ -1,7 +1,9 @@
-"""Hold the dashboard against Grafana's own schema, as its published types say it (grafana-foundation-sdk, generated from it).
+"""Hold the dashboard against Grafana's own schema, as its published types say it (grafana-foundation-sdk, generated
+from it).
 
-There is no Grafana here. What the types do not know is lost when they read the file and write it again, so nothing may be lost; and
-each value must be of the type that the schema gives it. Panels' options and the targets' queries have types of their own.
+There is no Grafana here. What the types do not know is lost when they read the file and write it again, so nothing may
+be lost; and each value must be of the type that the schema gives it. Panels' options and the targets' queries have
+types of their own.
 """
 
 import enum

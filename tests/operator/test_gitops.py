@@ -1,7 +1,8 @@
-"""No difference for Argo CD and Flux: what a repository applies stays as it is while the operator and the API server write beside it.
+"""No difference for Argo CD and Flux: what a repository applies stays as it is while the operator and the API server
+write beside it.
 
-Both tools apply with a field manager of their own and compare by a dry run on the server. Sources: KEP-555 (server-side apply);
-Argo CD's ServerSideDiff; the ResourceManager of Flux.
+Both tools apply with a field manager of their own and compare by a dry run on the server. Sources: KEP-555 (server-side
+apply); Argo CD's ServerSideDiff; the ResourceManager of Flux.
 """
 
 import json
@@ -30,12 +31,18 @@ READY = {
 }
 STATUSES: dict[str, Json] = {
     "StaticGroup": full_status().to_wire(),
-    "KafkaConnection": {"observedGeneration": 1, "conditions": [READY], "brokers": 3, "clusterId": "5L6g3nShT-eMCtK--X86sw"},
+    "KafkaConnection": {
+        "observedGeneration": 1,
+        "conditions": [READY],
+        "brokers": 3,
+        "clusterId": "5L6g3nShT-eMCtK--X86sw",
+    },
 }
 
 
 def samples() -> Iterator[Any]:
-    """Yield what we and Git both write; the samples of frameworks are more of the same beside workloads, whose controllers write status."""
+    """Yield what we and Git both write; the samples of frameworks are more of the same beside workloads, whose
+    controllers write status."""
     for path in sorted((REPOSITORY / "deploy/samples").glob("*.yaml")):
         if path.stem.startswith("framework-"):
             continue
@@ -53,7 +60,17 @@ def admission_policies() -> Iterator[Any]:
 
 def apply(kubectl: Kubectl, body: Json, manager: str, *arguments: str) -> Json:
     """Apply as a tool does that forces nothing, and return the object."""
-    command = ("apply", "--server-side", f"--field-manager={manager}", *arguments, "--show-managed-fields", "-o", "json", "-f", "-")
+    command = (
+        "apply",
+        "--server-side",
+        f"--field-manager={manager}",
+        *arguments,
+        "--show-managed-fields",
+        "-o",
+        "json",
+        "-f",
+        "-",
+    )
     found: Json = json.loads(kubectl.must(*command, stdin=json.dumps(body)))
     return found
 
@@ -101,7 +118,9 @@ def assert_no_difference(kubectl: Kubectl, body: Json, manager: str, before: Jso
 
 @pytest.mark.parametrize("manager", MANAGERS)
 @pytest.mark.parametrize("sample", list(samples()))
-def test_sample_that_is_applied_again_differs_in_nothing(kubectl: Kubectl, namespace: str, sample: Json, manager: str) -> None:
+def test_sample_that_is_applied_again_differs_in_nothing(
+    kubectl: Kubectl, namespace: str, sample: Json, manager: str
+) -> None:
     name = f"{sample['metadata']['name'][:30]}-{uuid.uuid4().hex[:6]}"
     body = sample | {"metadata": sample["metadata"] | {"namespace": namespace, "name": name}}
     try:
@@ -152,7 +171,9 @@ def test_policy_that_is_applied_again_differs_in_nothing(kubectl: Kubectl, polic
 # the scope of the ids ------------------------------------------------------------------------------------------------
 
 
-def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(kubectl: Kubectl, namespace: str) -> None:
+def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(
+    kubectl: Kubectl, namespace: str
+) -> None:
     spec: Json = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
     body: Json = {
         "apiVersion": "staticgroup.io/v1alpha1",

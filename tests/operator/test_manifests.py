@@ -101,7 +101,7 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
         ("kconn.spec.tls.enabled", "there is no way to skip that"),
     ],
 )
-def test_kubectl_explain_tells_what_a_field_does(path: str, text: str, kubectl: Kubectl, crds: str) -> None:
+def test_kubectl_explain_describes_fields(path: str, text: str, kubectl: Kubectl, crds: str) -> None:
     said = " ".join(kubectl.must("explain", path).split())
     assert text in said
 

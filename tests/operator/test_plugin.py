@@ -36,7 +36,12 @@ Call = Callable[..., "subprocess.CompletedProcess[str]"]
 def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
     """Call the real kubectl with the plugin on the PATH."""
     folder = tmp_path_factory.mktemp("bin")
-    built = facts.Facts(version=facts.version(), at_s=facts.committed_at_s(), image="localhost/staticgroup", base_url="https://example.invalid")
+    built = facts.Facts(
+        version=facts.version(),
+        at_s=facts.committed_at_s(),
+        image="localhost/staticgroup",
+        base_url="https://example.invalid",
+    )
     file = folder / plugin.NAME
     file.write_bytes(plugin.plugin(built))
     file.chmod(0o755)
@@ -45,7 +50,13 @@ def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ["kubectl", *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False, cwd=Path("/")
+            ["kubectl", *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            cwd=Path("/"),
         )
 
     return run
@@ -57,9 +68,12 @@ def shop(kubectl: Kubectl, crds: str) -> Iterator[str]:
     name = f"staticgroup-plugin-{uuid.uuid4().hex[:8]}"
     kubectl.must("create", "namespace", name)
     body: dict[str, Any] = {
-        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup", "metadata": {"name": "orders", "namespace": name},
+        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup",
+        "metadata": {"name": "orders", "namespace": name},
     }  # fmt: skip
-    kubectl.apply(body | {"spec": {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}})
+    kubectl.apply(
+        body | {"spec": {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}}
+    )
     status = full_status().to_wire()
     kubectl.apply(body | {"status": status}, "--subresource=status", f"--field-manager={FIELD_MANAGER}")
     groups = "staticgroups.staticgroup.io"
@@ -79,15 +93,15 @@ def test_kubectl_finds_the_plugin(call: Call) -> None:
     assert call("staticgroup", "--version").stdout == f"staticgroup {facts.version()}\n"
 
 
-def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(call: Call, shop: str) -> None:
+def test_status_and_explain_need_only_the_right_to_read(call: Call, shop: str) -> None:
     found = call("staticgroup", "status", "-n", shop, "--as=ann")
     assert (found.returncode, found.stderr) == (0, "")
     header, row, *rest = found.stdout.splitlines()
     assert (header.split()[:3], row.split()[:3]) == (["NAMESPACE", "NAME", "GROUP"], [shop, "orders", "orders"])
     assert any(f"{shop}/orders: NotObservedYet" in line for line in rest)
-    told = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
-    assert "Suspects, 2 pods whose end was not seen" in told.stdout
-    assert "a pod that nobody saw, because it joined before the pod watch was whole" in told.stdout
+    printed = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
+    assert "Suspects, 2 pods whose end was not seen" in printed.stdout
+    assert "a pod that nobody saw, because it joined before the pod watch was whole" in printed.stdout
     (item,) = json.loads(call("staticgroup", "status", "orders", "-n", shop, "-o", "json", "--as=ann").stdout)["items"]
     assert item["members"]["joined"] == full_status().members.joined  # type: ignore[union-attr]
     everywhere = call("staticgroup", "status", "-A", "-o", "json")
@@ -95,19 +109,24 @@ def test_status_and_explain_tell_what_the_resource_says_to_who_may_only_read(cal
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "refusal"),
     [
         (("status", "-A"), "you may not list staticgroups.staticgroup.io in all namespaces"),
         (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
-        (("explain", "orders", "-n", "kube-system"), "you may not get staticgroups.staticgroup.io in namespace kube-system"),
+        (
+            ("explain", "orders", "-n", "kube-system"),
+            "you may not get staticgroups.staticgroup.io in namespace kube-system",
+        ),
         (("explain", "gone"), "there is no StaticGroup"),
     ],
 )
-def test_what_a_reader_may_not_is_said(call: Call, shop: str, arguments: tuple[str, ...], told: str) -> None:
+def test_the_plugin_says_what_a_reader_may_not_do(
+    call: Call, shop: str, arguments: tuple[str, ...], refusal: str
+) -> None:
     where = () if "-n" in arguments or "-A" in arguments else ("-n", shop)
     answer = call("staticgroup", *arguments, *where, "--as=ann")
     assert (answer.returncode, answer.stdout) == (1, "")
-    assert told in answer.stderr
+    assert refusal in answer.stderr
 
 
 def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
@@ -115,10 +134,13 @@ def findings(call: Call, *arguments: str) -> dict[str, dict[str, Any]]:
     return {each["check"]: each for each in json.loads(answer.stdout)["findings"]}
 
 
-def test_the_doctor_tells_a_reader_what_he_could_not_see(call: Call, shop: str) -> None:
+def test_the_doctor_names_what_a_reader_may_not_read(call: Call, shop: str) -> None:
     found = findings(call, "-n", shop, "--as=ann")
     assert found["StaticGroup is served"]["mark"] == "ok"
-    assert found["an operator is installed"]["remedy"] == "not checked: you may not list deployments.apps in all namespaces"
+    assert (
+        found["an operator is installed"]["remedy"]
+        == "not checked: you may not list deployments.apps in all namespaces"
+    )
     assert found[f"you may see StaticGroups in namespace {shop}"]["mark"] == "ok"
     assert found[f"you may change StaticGroups in namespace {shop}"]["mark"] == "warn"
     assert f"StaticGroup {shop}/orders" in found
@@ -133,7 +155,11 @@ def operator(kubectl: Kubectl) -> Iterator[str]:
     deployment["metadata"]["namespace"] = namespace
     deployment["spec"]["replicas"] = 0
     kubectl.apply(deployment)
-    lease = {"holderIdentity": "pod-1", "leaseDurationSeconds": 15, "renewTime": datetime.now(UTC).isoformat(timespec="microseconds")}
+    lease = {
+        "holderIdentity": "pod-1",
+        "leaseDurationSeconds": 15,
+        "renewTime": datetime.now(UTC).isoformat(timespec="microseconds"),
+    }
     metadata = {"name": "staticgroup-operator", "namespace": namespace}
     kubectl.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease})
     yield namespace
@@ -151,7 +177,10 @@ def test_the_doctor_sees_the_operator_and_what_it_lacks(call: Call, kubectl: Kub
     name = operator
     try:
         for body in yaml.safe_load_all((REPOSITORY / "deploy/operator/rbac.yaml").read_text(encoding="utf-8")):
-            if body["kind"] in ("ClusterRole", "ClusterRoleBinding") and body["metadata"]["name"] == "staticgroup-operator":
+            if (
+                body["kind"] in ("ClusterRole", "ClusterRoleBinding")
+                and body["metadata"]["name"] == "staticgroup-operator"
+            ):
                 body["metadata"]["name"] = name
                 if body["kind"] == "ClusterRoleBinding":
                     body["roleRef"]["name"], body["subjects"][0]["namespace"] = name, operator

@@ -1,4 +1,5 @@
-"""A StaticGroup over a StrimziPodSet on a real API server: the whole operator, the policy, and a controller that does as Strimzi's.
+"""A StaticGroup over a StrimziPodSet on a real API server: the whole operator, the policy, and a controller that does
+as Strimzi's.
 
 Kubelets and the coordinator are played by the test. No replica of Strimzi takes part: its definition is written by hand
 (pod_sets.yaml), and its controller's three steps (StrimziPodSetController.reconcile) are here.
@@ -61,7 +62,8 @@ class Strimzi:
         self.listed = set(ordinals)
         container = {"name": SET, "image": "none"}
         pods = [
-            {"metadata": {"name": f"{SET}-{n}", "labels": LABELS}, "spec": {"containers": [container]}} for n in ordinals
+            {"metadata": {"name": f"{SET}-{n}", "labels": LABELS}, "spec": {"containers": [container]}}
+            for n in ordinals
         ]
         spec = {"selector": {"matchLabels": LABELS}, "pods": pods}
         self.kubectl.apply(
@@ -84,7 +86,12 @@ class Strimzi:
         for name in sorted(set(pods) - kept):
             self.kubectl.must("delete", "pod", name, "-n", self.namespace, "--wait=false")
         wanted = len(mine["spec"]["pods"])
-        status = {"observedGeneration": mine["metadata"]["generation"], "pods": wanted, "readyPods": wanted, "currentPods": wanted}
+        status = {
+            "observedGeneration": mine["metadata"]["generation"],
+            "pods": wanted,
+            "readyPods": wanted,
+            "currentPods": wanted,
+        }
         self.kubectl.apply(
             {
                 "apiVersion": "core.strimzi.io/v1",
@@ -96,9 +103,20 @@ class Strimzi:
         )
 
     def _pod(self, pod: Json, owner_uid: str) -> Json:
-        owner = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET, "uid": owner_uid, "controller": True}
+        owner = {
+            "apiVersion": "core.strimzi.io/v1",
+            "kind": "StrimziPodSet",
+            "name": SET,
+            "uid": owner_uid,
+            "controller": True,
+        }
         metadata = pod["metadata"] | {"namespace": self.namespace, "ownerReferences": [owner]}
-        bound = {"nodeName": self.node, "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False, "serviceAccountName": "app"}
+        bound = {
+            "nodeName": self.node,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "serviceAccountName": "app",
+        }
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"] | bound}
 
     def _create(self, pod: Json, owner_uid: str) -> None:
@@ -106,7 +124,10 @@ class Strimzi:
 
     def is_injected(self) -> bool:
         """True once the policy's cache knows the StaticGroup: a pod that is only tried would get an id."""
-        pod = {"metadata": {"name": f"{SET}-99", "labels": LABELS}, "spec": {"containers": [{"name": SET, "image": "none"}]}}
+        pod = {
+            "metadata": {"name": f"{SET}-99", "labels": LABELS},
+            "spec": {"containers": [{"name": SET, "image": "none"}]},
+        }
         answer = self.kubectl.must(
             "create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(self._pod(pod, str(uuid.uuid4())))
         )
@@ -119,10 +140,25 @@ class Strimzi:
 
     def report(self, ordinal: int, phase: str, state: Json) -> None:
         """What the kubelet says of a pod."""
-        entry = {"name": SET, "image": "none", "imageID": "", "ready": "running" in state, "restartCount": 0, "state": state}
+        entry = {
+            "name": SET,
+            "image": "none",
+            "imageID": "",
+            "ready": "running" in state,
+            "restartCount": 0,
+            "state": state,
+        }
         status = {"phase": phase, "containerStatuses": [entry | {"containerID": f"containerd://{ordinal}"}]}
         self.kubectl.must(
-            "patch", "pod", f"{SET}-{ordinal}", "-n", self.namespace, "--subresource=status", "--type=merge", "-p", json.dumps({"status": status})
+            "patch",
+            "pod",
+            f"{SET}-{ordinal}",
+            "-n",
+            self.namespace,
+            "--subresource=status",
+            "--type=merge",
+            "-p",
+            json.dumps({"status": status}),
         )
 
     def start(self, *ordinals: int) -> None:
@@ -150,7 +186,9 @@ def strimzi(kubectl: Kubectl, crds: str) -> Any:
     kubectl.must("create", "namespace", namespace)
     kubectl.must("create", "serviceaccount", "app", "-n", namespace)
     made = Strimzi(kubectl, namespace)
-    kubectl.must("create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": made.node}}))
+    kubectl.must(
+        "create", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "Node", "metadata": {"name": made.node}})
+    )
     facts = {"status": {"nodeInfo": {"kubeletVersion": "v1.36.3"}}}
     kubectl.must("patch", "node", made.node, "--subresource=status", "--type=merge", "-p", json.dumps(facts))
     yield made
@@ -166,18 +204,46 @@ def declare(kubectl: Kubectl, namespace: str) -> None:
     written = policy.admission_policy(name=namespace)
     del written["spec"]["matchConstraints"]["objectSelector"]
     binding = policy.policy_binding(name=namespace)
-    binding["spec"]["matchResources"] = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}
+    binding["spec"]["matchResources"] = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}
+    }
     kubectl.apply(written)
     kubectl.apply(binding)
     here = {"namespace": namespace}
-    kubectl.apply({"apiVersion": "v1", "kind": "Secret", "metadata": here | {"name": "kafka-user"}, "stringData": {"username": "u", "password": "p"}})
-    connection = {"bootstrapServers": ["kafka.example.com:9092"], "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}}}
+    kubectl.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": here | {"name": "kafka-user"},
+            "stringData": {"username": "u", "password": "p"},
+        }
+    )
+    connection = {
+        "bootstrapServers": ["kafka.example.com:9092"],
+        "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
+    }
     api = "staticgroup.io/v1alpha1"
-    kubectl.apply({"apiVersion": api, "kind": "KafkaConnection", "metadata": here | {"name": "kafka"}, "spec": connection})
+    kubectl.apply(
+        {"apiVersion": api, "kind": "KafkaConnection", "metadata": here | {"name": "kafka"}, "spec": connection}
+    )
     common = {"connectionRef": {"name": "kafka"}, "protocol": "Classic"}
     ref = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET}
-    kubectl.apply({"apiVersion": api, "kind": "StaticGroup", "metadata": here | {"name": "connect"}, "spec": common | {"workloadRef": ref, "groupId": "connect-cluster"}})
-    kubectl.apply({"apiVersion": api, "kind": "StaticGroup", "metadata": here | {"name": "other"}, "spec": common | {"workloadRef": {"name": "web"}, "groupId": "other"}})
+    kubectl.apply(
+        {
+            "apiVersion": api,
+            "kind": "StaticGroup",
+            "metadata": here | {"name": "connect"},
+            "spec": common | {"workloadRef": ref, "groupId": "connect-cluster"},
+        }
+    )
+    kubectl.apply(
+        {
+            "apiVersion": api,
+            "kind": "StaticGroup",
+            "metadata": here | {"name": "other"},
+            "spec": common | {"workloadRef": {"name": "web"}, "groupId": "other"},
+        }
+    )
 
 
 @asynccontextmanager
@@ -189,7 +255,12 @@ async def operating(strimzi: Strimzi) -> AsyncIterator[None]:
     transport = connect(configuration)
     namespace = strimzi.namespace
     settings = Settings(
-        identity="one", namespace=namespace, watch_namespaces=(namespace,), policy_name=namespace, leader_election=False, group_poll_s=5.0
+        identity="one",
+        namespace=namespace,
+        watch_namespaces=(namespace,),
+        policy_name=namespace,
+        leader_election=False,
+        group_poll_s=5.0,
     )
     task = asyncio.create_task(entered(Operator(settings, transport, kafka=strimzi.kafka)))
     try:
@@ -200,21 +271,31 @@ async def operating(strimzi: Strimzi) -> AsyncIterator[None]:
         await transport.close()
 
 
-async def test_the_pods_of_a_strimzi_pod_set_get_ids_and_only_the_dead_ones_leave(kubectl: Kubectl, strimzi: Strimzi) -> None:
+async def test_the_pods_of_a_strimzi_pod_set_get_ids_and_only_the_dead_ones_leave(
+    kubectl: Kubectl, strimzi: Strimzi
+) -> None:
     declare(kubectl, strimzi.namespace)
     async with operating(strimzi):
         status, message = await eventually(
-            lambda: (found := strimzi.condition("connect", "WorkloadFound"))[0] and found, "the condition of a kind that is not served"
+            lambda: (found := strimzi.condition("connect", "WorkloadFound"))[0] and found,
+            "the condition of a kind that is not served",
         )
         assert status == "Unknown"
-        assert "the API server serves no StrimziPodSet in core.strimzi.io/v1; install Strimzi's cluster operator" in message
+        assert (
+            "the API server serves no StrimziPodSet in core.strimzi.io/v1; install Strimzi's cluster operator"
+            in message
+        )
         await eventually(
-            lambda: "StatefulSet" in (found := strimzi.condition("other", "WorkloadFound"))[1] and found[0] == "False", "the other StaticGroup is served"
+            lambda: "StatefulSet" in (found := strimzi.condition("other", "WorkloadFound"))[1] and found[0] == "False",
+            "the other StaticGroup is served",
         )
 
         kubectl.must("apply", "--server-side", "-f", str(DEFINITION))
         kubectl.must("wait", "--for=condition=Established", "crd/strimzipodsets.core.strimzi.io", "--timeout=30s")
-        await eventually(lambda: kubectl.run("get", "strimzipodsets.core.strimzi.io", "-n", strimzi.namespace).returncode == 0, "discovery")
+        await eventually(
+            lambda: kubectl.run("get", "strimzipodsets.core.strimzi.io", "-n", strimzi.namespace).returncode == 0,
+            "discovery",
+        )
         strimzi.list_pods(0, 1, 2, 4)
         await eventually(lambda: strimzi.condition("connect", "WorkloadFound")[0] == "True", "the set is found")
         await eventually(strimzi.is_injected, "the policy injects")
@@ -222,14 +303,18 @@ async def test_the_pods_of_a_strimzi_pod_set_get_ids_and_only_the_dead_ones_leav
         strimzi.start(0, 1, 2, 4)
         ids = {n: strimzi.id_of(n) for n in (0, 1, 2, 4)}
         assert all(ids[n].startswith(f"{SET}-{n}.") for n in ids)
-        await eventually(lambda: strimzi.get("ksg", "connect")["status"].get("members", {}).get("joined") == 4, "four members have joined")
+        await eventually(
+            lambda: strimzi.get("ksg", "connect")["status"].get("members", {}).get("joined") == 4,
+            "four members have joined",
+        )
 
         strimzi.list_pods(0, 2)
         strimzi.finish(1)
         strimzi.reconcile(slow=frozenset({4}))
         await eventually(lambda: ids[1] in strimzi.left, "the member of the pod that ended has left")
         held = await eventually(
-            lambda: [e for e in strimzi.get("ksg", "connect")["status"].get("exceptions", ()) if e["kind"] == "Held"], "the other one is held"
+            lambda: [e for e in strimzi.get("ksg", "connect")["status"].get("exceptions", ()) if e["kind"] == "Held"],
+            "the other one is held",
         )
         assert [e["reason"] for e in held] == ["PodStillRunning"]
         assert strimzi.left == [ids[1]]

@@ -86,7 +86,9 @@ class Cluster:
                 "terminationGracePeriodSeconds": 0, **({"nodeName": node} if node else {}),
             },
         }
-        return str(accepted(await self.transport.call("create", PODS, namespace=self.namespace, body=body))["metadata"]["uid"])
+        return str(
+            accepted(await self.transport.call("create", PODS, namespace=self.namespace, body=body))["metadata"]["uid"]
+        )
 
     async def patch(self, name: str, body: dict[str, Any], subresource: str = "") -> None:
         accepted(await self.transport.call(
@@ -116,7 +118,11 @@ class Cluster:
 
     async def write_something_else(self) -> None:
         name = uuid.uuid4().hex
-        accepted(await self.transport.call("create", CONFIG_MAPS, namespace=self.namespace, body={"metadata": {"name": name}}))
+        accepted(
+            await self.transport.call(
+                "create", CONFIG_MAPS, namespace=self.namespace, body={"metadata": {"name": name}}
+            )
+        )
 
 
 @pytest.fixture
@@ -149,7 +155,7 @@ def state_of(store: PodStore, uid: str) -> PodState | None:
     return found.state if found else None
 
 
-async def test_ends_are_told_apart_on_a_real_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
+async def test_kinds_of_ends_differ_on_a_real_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
     for number in range(5):
         await cluster.create(f"web-{number}")
     async with following(transport, namespace) as (store, gaps):
@@ -168,7 +174,9 @@ async def test_ends_are_told_apart_on_a_real_watch(transport: Transport, namespa
         assert gaps == []
 
 
-async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(transport: Transport, namespace: str, cluster: Cluster) -> None:
+async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(
+    transport: Transport, namespace: str, cluster: Cluster
+) -> None:
     async with following(transport, namespace) as (store, _):
         deleted, edited = await cluster.create("web-0", node=""), await cluster.create("web-1", node="")
         await cluster.force_delete("web-0")
@@ -244,7 +252,9 @@ async def test_a_later_process_replays_what_happened_meanwhile_under_the_same_wa
         assert found == [PodState.DEAD, PodState.SUSPECT, PodState.LIVE]
 
 
-async def test_a_position_from_the_future_is_a_restore_and_begins_a_new_watch(transport: Transport, namespace: str, cluster: Cluster) -> None:
+async def test_a_position_from_the_future_is_a_restore_and_begins_a_new_watch(
+    transport: Transport, namespace: str, cluster: Cluster
+) -> None:
     await cluster.create()
     async with following(transport, namespace) as (store, _):
         version, watch = store.position(namespace), store.watch(namespace)
@@ -283,7 +293,9 @@ async def test_status_is_applied_with_the_uid_as_precondition(transport: Transpo
     assert written["metadata"]["resourceVersion"] != created["metadata"]["resourceVersion"]
     stored = accepted(await transport.call("get", STATIC_GROUPS, namespace=namespace, name="orders"))
     assert stored["status"]["observedGeneration"] == 1
-    wrong = await gateway.apply_status("staticgroups", namespace, "orders", str(uuid.uuid4()), {"observedGeneration": 2})
+    wrong = await gateway.apply_status(
+        "staticgroups", namespace, "orders", str(uuid.uuid4()), {"observedGeneration": 2}
+    )
     assert isinstance(wrong, KubeProblem)
     assert wrong.kind is KubeProblemKind.CONFLICT
     unchanged = accepted(await transport.call("get", STATIC_GROUPS, namespace=namespace, name="orders"))
@@ -310,7 +322,9 @@ async def test_events_are_created_and_counted_up(transport: Transport, namespace
     gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
     involved = Involved(api_version="v1", kind="Pod", namespace=namespace, name="web-0", uid=str(uuid.uuid4()))
     for _ in range(3):
-        assert await gateway.post_event(involved, type_="Normal", reason="Removed", message="m", action="Remove") is None
+        assert (
+            await gateway.post_event(involved, type_="Normal", reason="Removed", message="m", action="Remove") is None
+        )
     events = Resource(group="events.k8s.io", version="v1", plural="events")
     items = accepted(await transport.call("list", events, namespace=namespace))["items"]
     assert [(e["note"], e["series"]["count"]) for e in items] == [("m", 3)]

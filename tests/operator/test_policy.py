@@ -284,9 +284,14 @@ def test_a_group_whose_ids_are_withdrawn_stops_injecting(lab: Lab) -> None:
 def test_a_status_of_another_group_injects_nothing(lab: Lab) -> None:
     lab.group("restored")
     own = lab.kubectl.must("get", "ksg", "restored", "-n", lab.namespace, "-o", "jsonpath={.metadata.uid}")
-    for uid, admit in ((own, lambda pod: lab.admit_with_id(pod, f"restored-0.{SCOPE}")), ("sg-elsewhere", lab.admit_untouched)):
+    for uid, admit in (
+        (own, lambda pod: lab.admit_with_id(pod, f"restored-0.{SCOPE}")),
+        ("sg-elsewhere", lab.admit_untouched),
+    ):
         patch = json.dumps({"status": {"staticGroupUid": uid}})
-        lab.kubectl.must("patch", "ksg", "restored", "-n", lab.namespace, "--subresource=status", "--type=merge", "-p", patch)
+        lab.kubectl.must(
+            "patch", "ksg", "restored", "-n", lab.namespace, "--subresource=status", "--type=merge", "-p", patch
+        )
         admit(lab.pod("restored"))
 
 
@@ -308,7 +313,11 @@ def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
     assert "annotations" not in lab.admit(orphan)["metadata"]
     unlabelled = lab.pod("owner", labels={})
     assert "annotations" not in lab.admit(unlabelled)["metadata"]
-    for copied in (lab.pod("owner", name="owner-0-copy"), lab.pod("owner", name="owner-1"), lab.pod("owner", name="copy-0")):
+    for copied in (
+        lab.pod("owner", name="owner-0-copy"),
+        lab.pod("owner", name="owner-1"),
+        lab.pod("owner", name="copy-0"),
+    ):
         assert "annotations" not in lab.admit(copied)["metadata"], copied["metadata"]["name"]
     assert lab.admit(lab.pod("owner"))["metadata"]["annotations"][ID_KEY] == f"owner-0.{SCOPE}"
 

@@ -1,4 +1,5 @@
-"""The agent of Connect workers as the admission policy brings it into pods, or leaves it out whole, against a real API server."""
+"""The agent of Connect workers as the admission policy brings it into pods, or leaves it out whole, against a real API
+server."""
 
 import json
 import os
@@ -189,7 +190,15 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
         ),
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
-    ids=["volume", "init container", "mount", "mount with a slash", "mount above", "mount above with a slash", "container"],
+    ids=[
+        "volume",
+        "init container",
+        "mount",
+        "mount with a slash",
+        "mount above",
+        "mount above with a slash",
+        "container",
+    ],
 )
 def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, changes: dict[str, Any]) -> None:
     workers(lab, "taken")
@@ -234,7 +243,7 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
         assert agent_of(until(look, deadline_s=30, what="an agent")) == all_of_it(OPTION)
 
 
-def test_a_pod_of_root_gets_an_init_container_of_nobody(lab: Lab) -> None:
+def test_a_pod_that_runs_as_root_gets_an_unprivileged_init_container(lab: Lab) -> None:
     """The kubelet refuses a container that is root and says that it is not."""
     workers(lab, "root")
     for user, named in ((0, {"runAsUser": 65532}), (1001, {})):
@@ -242,7 +251,7 @@ def test_a_pod_of_root_gets_an_init_container_of_nobody(lab: Lab) -> None:
         assert init["securityContext"] == INIT_CONTAINER["securityContext"] | named
 
 
-def test_provided_agents_are_left_to_who_provides_them(lab: Lab) -> None:
+def test_provided_agents_are_not_injected(lab: Lab) -> None:
     lab.group("provided", spec={"role": "Connect"})
     pod = admitted(lab, worker(lab, "provided", EMPTY))
     assert agent_of(pod) == nothing_but(EMPTY)
@@ -253,7 +262,7 @@ HOST = {"name": "ADVERTISED_HOST_NAME", "value": "$(STATICGROUP_POD_NAME).connec
 
 
 @pytest.mark.parametrize("agent", ["Inject", "Provided"])
-def test_debeziums_image_is_told_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
+def test_debeziums_image_gets_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
     workers(lab, f"debezium-{agent.lower()}", preset="Debezium", agent=agent)
     pod = admitted(
         lab, worker(lab, f"debezium-{agent.lower()}", {"name": "GROUP_ID", "value": "g"}, subdomain="connect")
@@ -343,7 +352,8 @@ PROBE = f"""
 import hashlib, json, os, time, zipfile
 jar = "{PATH}/{NAME}.jar"
 said = {{name: os.environ.get(name) for name in ("KAFKA_OPTS", "STATICGROUP_CONNECT_INSTANCE_ID")}}
-said["shipped"] = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in (jar, "/opt/staticgroup/agent/{NAME}.jar")]
+jars = (jar, "/opt/staticgroup/agent/{NAME}.jar")
+said["shipped"] = [hashlib.sha256(open(path, "rb").read()).hexdigest() for path in jars]
 said["manifest"] = zipfile.ZipFile(jar).read("META-INF/MANIFEST.MF").decode()
 said["is_writable"] = os.access(jar, os.W_OK) or os.access("{PATH}", os.W_OK)
 print(json.dumps(said), flush=True)

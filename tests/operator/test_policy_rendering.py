@@ -1,7 +1,8 @@
-"""The policy's CEL and the product's renderer, asked about the same generated pods: on a real API server they say the same.
+"""The policy's CEL and the product's renderer, asked about the same generated pods: on a real API server they say the
+same.
 
-What the API server adds to every pod (defaults) must not count: the rendered pod is sent through a namespace without the
-policy, and the untouched one through the policy's; what comes out is compared whole.
+What the API server adds to every pod (defaults) must not count: the rendered pod is sent through a namespace without
+the policy, and the untouched one through the policy's; what comes out is compared whole.
 """
 
 import json
@@ -171,7 +172,9 @@ def spoiled(rng: random.Random, pod: Json) -> Json:
         case 1:
             owner["kind"] = "ReplicaSet"
         case 2:
-            owner["apiVersion"] = rng.choice(["apps.kruise.io/v1", "core.strimzi.io/v1beta2", "core.strimzi.iox/v1", "apps/v1"])
+            owner["apiVersion"] = rng.choice(
+                ["apps.kruise.io/v1", "core.strimzi.io/v1beta2", "core.strimzi.iox/v1", "apps/v1"]
+            )
         case 3:
             owner["name"] = "another"
         case 4:

@@ -13,7 +13,9 @@ sys.path.insert(0, str(REPOSITORY / "deploy"))
 
 from release import facts, manifests
 
-FACTS = facts.Facts(version=facts.version(), at_s=facts.EARLIEST_S, image="registry.example/sg", base_url="https://example.invalid")
+FACTS = facts.Facts(
+    version=facts.version(), at_s=facts.EARLIEST_S, image="registry.example/sg", base_url="https://example.invalid"
+)
 
 
 @functools.cache
@@ -54,5 +56,5 @@ def system(kubectl: Kubectl, crds: str) -> Iterator[str]:
 @pytest.mark.cluster
 def test_a_real_api_server_takes_every_object_of_the_file(kubectl: Kubectl, system: str) -> None:
     text = files()["install.yaml"].decode()
-    told = kubectl.must("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
-    assert len(told.splitlines()) == len(objects("install.yaml"))
+    applied = kubectl.must("apply", "--server-side", "--force-conflicts", "--dry-run=server", "-f", "-", stdin=text)
+    assert len(applied.splitlines()) == len(objects("install.yaml"))

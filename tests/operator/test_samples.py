@@ -30,7 +30,11 @@ def test_a_sample_of_a_framework_is_one_group_of_one_workload_that_reads_what_is
     bodies = {body["kind"]: body for body in yaml.safe_load_all(text)}
     spec = StaticGroupSpec.model_validate(bodies["StaticGroup"]["spec"])
     pods = bodies["StatefulSet"]["spec"]["template"]["spec"]
-    assert spec.workload_ref.name == bodies["StatefulSet"]["metadata"]["name"] == bodies["StatefulSet"]["spec"]["serviceName"]
+    assert (
+        spec.workload_ref.name
+        == bodies["StatefulSet"]["metadata"]["name"]
+        == bodies["StatefulSet"]["spec"]["serviceName"]
+    )
     (entry,) = env_entries(identity_of(spec))
     assert entry.container in (None, pods["containers"][0]["name"])
     read = set(re.findall(r"\$\{(\w+)", text))
@@ -54,7 +58,8 @@ def test_a_sample_is_accepted(file: Path, kubectl: Kubectl, namespace: str) -> N
 @pytest.mark.cluster
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_a_folder_is_accepted_in_its_own_namespace(folder: Path, kubectl: Kubectl, crds: str) -> None:
-    """With a namespace that enforces the restricted Pod Security Standard, against which pods and their templates are held."""
+    """With a namespace that enforces the restricted Pod Security Standard, against which pods and their templates are
+    held."""
     name = re.findall(r"^namespace: (\S+)$", (folder / "kustomization.yaml").read_text(), re.MULTILINE)[0]
     kubectl.must("create", "namespace", name)
     try:

@@ -1,4 +1,5 @@
-"""The webhook in pods of its own, before a real API server: it gives what the renderer says, and one dead replica costs no id.
+"""The webhook in pods of its own, before a real API server: it gives what the renderer says, and one dead replica costs
+no id.
 
 It is asked beside the admission policy's tests on an API server that could serve the policy; that one injects only for
 `method: Policy`, so the two do not meet.
@@ -58,7 +59,9 @@ class Installed:
     def processes(self, replica: str) -> list[int]:
         """The processes of one replica, by the cgroup of its pod."""
         selector = f"app.kubernetes.io/component=webhook,staticgroup.io/webhook={replica}"
-        found = json.loads(self.lab.kubectl.must("get", "pods", "-n", self.system, "-l", selector, "-o", "json"))["items"]
+        found = json.loads(self.lab.kubectl.must("get", "pods", "-n", self.system, "-l", selector, "-o", "json"))[
+            "items"
+        ]
         cluster = Cluster.load(os.environ["E2E_CLUSTER"])
         return [pid for pod in found for pid in cluster.pod_processes(pod["metadata"]["uid"])]
 
@@ -88,7 +91,9 @@ def webhook(kubectl: Kubectl, crds: str) -> Iterator[Installed]:
     repository, _, tag = os.environ["OPERATOR_IMAGE"].rpartition(":")
     values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never,watchNamespaces={{{served}}}"
     chosen = ("injection.policy.enabled=false,injection.webhook.enabled=true,crds.install=false", values)
-    objects = tuple(webhook_objects(render("default", "--namespace", system, *(o for v in chosen for o in ("--set", v)))))
+    objects = tuple(
+        webhook_objects(render("default", "--namespace", system, *(o for v in chosen for o in ("--set", v))))
+    )
     for each in objects:
         data = {"data": aged(f"{SECRET}-{n}.{system}.svc" for n in range(2))} if each["kind"] == "Secret" else {}
         kubectl.apply(each | data)
@@ -104,12 +109,17 @@ def webhook(kubectl: Kubectl, crds: str) -> Iterator[Installed]:
 
 
 def test_a_pod_gets_its_id_as_soon_as_the_status_names_it_and_none_afterwards(webhook: Installed) -> None:
-    """Nothing is remembered: each review reads the StaticGroups consistently, so the next pod already follows the status."""
+    """Nothing is remembered: each review reads the StaticGroups consistently, so the next pod already follows the
+    status."""
     lab = webhook.lab
     lab.group("first", method=InjectedMethod.WEBHOOK)
     # The API server learns of the configuration and its authority by a watch.
     lab.admit_with_id(lab.pod("first"), f"first-0.{SCOPE}")
-    for method, expected in ((InjectedMethod.NONE, None), (InjectedMethod.WEBHOOK, f"first-0.{SCOPE}"), (InjectedMethod.POLICY, None)):
+    for method, expected in (
+        (InjectedMethod.NONE, None),
+        (InjectedMethod.WEBHOOK, f"first-0.{SCOPE}"),
+        (InjectedMethod.POLICY, None),
+    ):
         lab.group("first", method=method)
         found = lab.admit(lab.pod("first"))["metadata"].get("annotations", {})
         assert found.get("staticgroup.io/instance-id") == expected, method
@@ -130,7 +140,10 @@ def test_the_webhook_and_the_renderer_say_the_same_of_generated_pods(webhook: In
     pods = [a_pod(rng, lab, workload, n) for n in range(24)]
     agent = AgentImage(name=os.environ["OPERATOR_IMAGE"], pull_policy="Never")
     given = [is_told(pod) and is_meant(pod, group, InjectedMethod.WEBHOOK) for pod in pods]
-    ours = [rendered(pod, group["status"]["injected"], agent) if is_given else pod for pod, is_given in zip(pods, given, strict=True)]
+    ours = [
+        rendered(pod, group["status"]["injected"], agent) if is_given else pod
+        for pod, is_given in zip(pods, given, strict=True)
+    ]
     moved = [pod | {"metadata": pod["metadata"] | {"namespace": f"{lab.namespace}-off"}} for pod in ours]
     by_webhook, by_renderer = admitted(lab.kubectl, pods), admitted(lab.kubectl, moved)
     assert by_webhook == by_renderer
@@ -139,7 +152,8 @@ def test_the_webhook_and_the_renderer_say_the_same_of_generated_pods(webhook: In
 
 
 def test_a_tool_that_applies_the_chart_again_leaves_what_the_webhook_wrote(webhook: Installed) -> None:
-    """KEP-555: what a manager does not state stays with whoever owns it; here the bundle of each entry, and the certificate."""
+    """KEP-555: fields that a manager does not state stay with their owner; here the bundle of each entry, and the
+    certificate."""
     kubectl = webhook.lab.kubectl
     for each in webhook.objects:
         if each["kind"] not in ("MutatingWebhookConfiguration", "Secret"):
@@ -154,7 +168,8 @@ def test_a_tool_that_applies_the_chart_again_leaves_what_the_webhook_wrote(webho
 
 
 def test_no_pod_loses_its_id_while_a_replica_is_killed_and_certificates_rotate(webhook: Installed) -> None:
-    """Long: 200 pods in 100 s, while the authority is renewed, one replica killed, and the other frozen for ten seconds."""
+    """Long: 200 pods in 100 s, while the authority is renewed, one replica killed, and the other frozen for ten
+    seconds."""
     lab = webhook.lab
     lab.group("drill", method=InjectedMethod.WEBHOOK)
     before = webhook.shown()

@@ -25,7 +25,9 @@ def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: An
 
     async def main() -> None:
         nodes = settings.pop("nodes", ("n1", "n2", "n3", "n4"))
-        world = World(WorldSettings(**{"parallel": True, "session_timeout_s": 30, "nodes": nodes, **settings}), seed=seed)
+        world = World(
+            WorldSettings(**{"parallel": True, "session_timeout_s": 30, "nodes": nodes, **settings}), seed=seed
+        )
         worlds.append(world)
         if populate:
             await world.populate()
@@ -51,5 +53,5 @@ def pod(world: World, ordinal: int) -> Json:
     return found
 
 
-def told(world: World, what: str) -> int:
+def trace_count(world: World, what: str) -> int:
     return sum(entry.what == what for entry in world.trace.entries)

@@ -1,6 +1,7 @@
-"""Short histories in which a process lives on although nobody wants its id: each needs one clause of the rule, or a member is removed alive.
+"""Short histories in which a process lives on although its id is not wanted: each needs one clause of the rule, or a
+member is removed alive.
 
-Clients are those of librdkafka, which stay silent once they are fenced, so who held a seat last holds it on.
+Clients are those of librdkafka, which stay silent once they are fenced, so the last holder of a seat keeps it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,8 @@ async def lost_beside_its_heir(world: World) -> None:
 
 
 async def _come_and_lost_unseen(world: World) -> None:
-    """Let a pod of the last seat come while no operator runs, and be lost beside an heir whose seat it has taken; the history is gone."""
+    """Let a pod of the last seat come while no operator runs, and be lost beside an heir whose seat it has taken; the
+    history is gone."""
     world.users.scale(NAMESPACE, WORKLOAD, 3)
     await heir_joins(world, "")
     lost = await lose(world)
@@ -163,7 +165,7 @@ async def lost_behind_a_slow_watch(world: World) -> None:
 
 
 async def copied_out_of_the_cluster(world: World) -> None:
-    """Somebody else runs the program with the id of the last pod, which then is no longer wanted."""
+    """Another process uses the id of the last pod, which then is no longer wanted."""
 
     class Last(Random):
         def random(self) -> float:
@@ -223,7 +225,9 @@ async def bound_twice_by_a_restored_etcd(world: World) -> None:
     restore_etcd(world, taken[0])
     world.users.cordon(first.name)
     elsewhere = [m.host for m in world.kubernetes.machines if m is not first]
-    await world.until(lambda: any(world.processes.is_running(uid, "app", node=n) for n in elsewhere), WITHIN_S, "another node runs it")
+    await world.until(
+        lambda: any(world.processes.is_running(uid, "app", node=n) for n in elsewhere), WITHIN_S, "another node runs it"
+    )
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await asyncio.sleep(3 * HELD_FOR_S)
 
@@ -262,7 +266,11 @@ async def holder_that_stood_still(world: World) -> None:
 
 def _by_hand(**identity: Any) -> dict[str, Any]:
     plain = plain_team(WorldSettings(session_timeout_s=600, parallel=True))
-    return {"team": Team(**{**vars(plain), "spec": plain.spec | {"identity": {"method": "None", **identity}}, "is_by_hand": True})}
+    return {
+        "team": Team(
+            **{**vars(plain), "spec": plain.spec | {"identity": {"method": "None", **identity}}, "is_by_hand": True}
+        )
+    }
 
 
 LONG = {"session_timeout_s": 600}
@@ -279,7 +287,11 @@ SCENES = {
             settings=_by_hand(template="{podName}.{scope}", scope="0123abcd"),
         ),
         Scene(name="lost behind a slow watch", play=lost_behind_a_slow_watch, settings=LONG),
-        Scene(name="copied out of the cluster", play=copied_out_of_the_cluster, settings=_by_hand(template="{podName}", exclusive=False)),
+        Scene(
+            name="copied out of the cluster",
+            play=copied_out_of_the_cluster,
+            settings=_by_hand(template="{podName}", exclusive=False),
+        ),
         Scene(name="failed by a kubelet that runs it", play=failed_by_a_kubelet_that_runs_it, settings=LONG),
         Scene(name="node deleted by anybody", play=node_deleted_by_anybody, settings=LONG),
         Scene(

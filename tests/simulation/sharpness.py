@@ -1,4 +1,5 @@
-"""Products with one rule broken, and the scene in which an oracle of the simulation notices it: the oracles are only worth what they catch."""
+"""Products with one rule broken, and the scene in which an oracle of the simulation notices it: the oracles are only
+worth what they catch."""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ import staticgroup
 from simulation.scenes import SCENES
 from simulator.world.world import World
 assert staticgroup.__file__.startswith(sys.argv[1]), staticgroup.__file__
-def told(world, violation):
+def stop(world, violation):
     if violation.oracle == sys.argv[2]:
         print(violation, flush=True)
         os._exit(0)
-World._violated = told
+World._violated = stop
 SCENES[sys.argv[3]].run()
 """
-"""Ends at the first violation: what a broken product makes of the rest of a scene tells nothing."""
+"""Ends at the first violation: what a broken product does afterwards proves nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +73,14 @@ BROKEN: tuple[Broken, ...] = (
         ("(*(pod.uid for pod in live), *(s.uid for s in own))", "(pod.uid for pod in live)"),
     ),
     _broken(
-        "whoever carries an id now held it before",
+        "the pod that carries an id now held it before",
         "S1",
         "lost beside its heir",
         "core/members/memory.py",
-        ("        carrying=sight.carrying.get(instance_id, frozenset()) if", "        carrying=frozenset(sorted(sight.carrying.get(instance_id, frozenset()))[-1:]) if"),
+        (
+            "        carrying=sight.carrying.get(instance_id, frozenset()) if",
+            "        carrying=frozenset(sorted(sight.carrying.get(instance_id, frozenset()))[-1:]) if",
+        ),
     ),
     _broken(
         "a watch that begins has seen all",
@@ -90,7 +94,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost before it was applied again",
         "core/injection.py",
-        ("    return snapshot.watch if is_new else \"\"\n", "    return snapshot.watch\n"),
+        ('    return snapshot.watch if is_new else ""\n', "    return snapshot.watch\n"),
     ),
     _broken(
         "members are attributed without a barrier",
@@ -134,7 +138,10 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "bound twice by a restored etcd",
         "kube/pods/book.py",
-        ('        if before is not None and before.node_name not in ("", version.node_name):\n', "        if before is not None and False:\n"),
+        (
+            '        if before is not None and before.node_name not in ("", version.node_name):\n',
+            "        if before is not None and False:\n",
+        ),
     ),
     _broken(
         "members leave by instance id alone",
@@ -189,4 +196,6 @@ def judged(broken: Broken) -> str:
         broken.mutant.apply(Path(room))
         environment = os.environ | {"PYTHONPATH": os.pathsep.join((room, str(OPERATOR), str(TESTS)))}
         command = [sys.executable, "-c", JUDGE, room, broken.oracle, broken.scene]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=1800).stdout.strip()
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True, timeout=1800
+        ).stdout.strip()

@@ -1,6 +1,6 @@
 """Fifteen short histories that show what StaticGroup does and what it leaves alone; their traces are documentation.
 
-Each is one world from its own seed. What the StaticGroup's status says is told beside what everybody did.
+Each is one world from its own seed. The text shows the StaticGroup's status beside every action.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -24,7 +25,7 @@ from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettin
 SESSION_S = 30
 WITHIN_S = 240.0
 AFTER_S = 5.0
-"""Told beyond the end of what was waited for."""
+"""How long a story goes on after what it waited for."""
 UNTIL_S = 3000.0
 
 Tell = Callable[[World], Coroutine[Any, Any, None]]
@@ -53,8 +54,8 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """A story that was told.
+class Played:
+    """A story that was played.
 
     Parameters
     ----------
@@ -171,14 +172,15 @@ async def _watch_gap(world: World) -> None:
 
 
 async def _protocol_and_back(world: World) -> None:
-    """As the guide tells: first the StaticGroup says which protocol comes, then the pods are rolled to it."""
+    """As in the guide: first the StaticGroup names the new protocol, then the pods are rolled to it."""
     people, before = Changes(world, Random("story")), world.team.spec
     there = protocol_spec(before, "consumer")
     back = {key: before.get(key) for key in there}
     for spec, spoken in ((there, "consumer"), (back, "")):
         pods = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
         await people.roll_out(ChangeKind.PROTOCOL, spec, client_protocol=spoken)
-        await world.until(lambda pods=pods: _all_new(world, pods), WITHIN_S, "every pod is replaced and ready")  # type: ignore[misc]
+        are_new = partial(_all_new, world, pods)
+        await world.until(are_new, WITHIN_S, "every pod is replaced and ready")
         await world.until(world.is_settled, WITHIN_S, "all pods are members")
         await asyncio.sleep(20.0)
 
@@ -246,7 +248,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="07-force-delete",
-        title="A pod is force-deleted while its process lives: nobody saw its end, so its member is held until it is silent.",
+        title="A pod is force-deleted while its process lives: its end is unseen, so its member is held.",
         tell=_force_delete,
         removals=0,
         rebalances=1,
@@ -267,7 +269,7 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="10-watch-gap",
-        title="A pod ends while the operator is away and the watch is compacted: nobody saw its end, the session runs out.",
+        title="A pod ends while the operator is away and the watch is compacted: the session runs out.",
         tell=_watch_gap,
         removals=0,
         rebalances=1,
@@ -292,21 +294,21 @@ STORIES: tuple[Story, ...] = (
     ),
     Story(
         name="13-protocol-and-back",
-        title="Classic clients are rolled to KIP-848 ones and back: each takes over its seat from one of the other protocol.",
+        title="Classic clients are rolled to KIP-848 ones and back: each takes over a seat of the other protocol.",
         tell=_protocol_and_back,
         removals=0,
         rebalances=0,
     ),
     Story(
         name="14-dynamic-and-static-again",
-        title="Pods are rolled without ids, then with them again: the seats are wanted, so they expire, and nobody removes them.",
+        title="Pods are rolled without ids, then with them: the seats are wanted, so they expire and are not removed.",
         tell=_dynamic_and_static_again,
         removals=0,
         rebalances=5,
     ),
     Story(
         name="15-copied-id",
-        title="A second workload carries a copy of an id: the two refuse each other, it is told, and neither is removed.",
+        title="A second workload has a copy of an id: the two refuse each other, the status says so, none is removed.",
         tell=_copied_id,
         removals=0,
         rebalances=0,
@@ -317,13 +319,13 @@ STORIES: tuple[Story, ...] = (
 
 @dataclass(slots=True)
 class _Chronicle:
-    """Tells what a StaticGroup's status says, whenever that changes."""
+    """Traces what a StaticGroup's status says, whenever that changes."""
 
     world: World
     before: str = ""
 
     def observe(self, resource: str, event: Event) -> None:
-        """Look at one write at the API server."""
+        """Note one write at the API server."""
         if resource != STATIC_GROUPS or event.current is None:
             return
         status = event.current.get("status") or {}
@@ -369,8 +371,8 @@ class _Run:
         await asyncio.sleep(AFTER_S)
 
 
-def told(story: Story) -> Told:
-    """Tell one story.
+def play(story: Story) -> Played:
+    """Play one story.
 
     Raises
     ------
@@ -381,7 +383,7 @@ def told(story: Story) -> Told:
         run_simulation(run.main, seed=story.name, until_s=UNTIL_S)
     world = run.world
     assert world is not None
-    return Told(
+    return Played(
         text=f"{story.title}\n\n{world.trace.text()}",
         removals=world.safety.removals,
         releases=world.safety.releases,

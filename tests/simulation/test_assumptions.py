@@ -1,4 +1,5 @@
-"""What the assumptions cost where they are broken: one member that lives is removed, told apart from a violation, and joins again."""
+"""What the assumptions cost where they are broken: one member that lives is removed, counted apart from violations, and
+joins again."""
 
 from __future__ import annotations
 
@@ -71,9 +72,10 @@ async def unseen(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("play", "broken"), [(silent, {Assumption.A2}), (unseen, {Assumption.A1, Assumption.A2}), (silent_for_too_short, set())]
+    ("play", "broken"),
+    [(silent, {Assumption.A2}), (unseen, {Assumption.A1, Assumption.A2}), (silent_for_too_short, set())],
 )
-def test_a_live_removal_happens_where_an_assumption_is_broken_and_is_told_apart(play: object, broken: set[Assumption]) -> None:
+def test_a_live_removal_where_an_assumption_is_broken_is_counted_apart(play: object, broken: set[Assumption]) -> None:
     world = in_world(play, library="librdkafka", settle_s=SETTLE_S)  # type: ignore[arg-type]
     assert [str(v) for v in world.violations] == []
     assert bool(world.breaches) == bool(broken)

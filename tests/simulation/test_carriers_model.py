@@ -1,4 +1,4 @@
-"""Every reachable state of one seat, with the product's own decisions: whoever is removed is dead."""
+"""Every reachable state of one seat, with the product's own decisions: a removed member is dead."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ INSIDE = {"classic, fail-over", "classic, stale", "consumer, stale"}
 
 
 @pytest.mark.parametrize("scenario", QUICK, ids=lambda s: s.name)
-def test_whoever_is_removed_is_dead(scenario: Scenario) -> None:
-    """The search is complete and removes somebody; what lies inside of A1 and A2 is counted apart."""
+def test_a_removed_member_is_dead(scenario: Scenario) -> None:
+    """The search is complete and some members are removed; what lies inside of A1 and A2 is counted apart."""
     found = search(scenario)
     assert found.trace == ()
     assert found.is_exhausted

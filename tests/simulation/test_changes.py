@@ -1,4 +1,5 @@
-"""Each change of members bites: what it says is seen at the coordinator and in the process table, and it is taken back."""
+"""Each change of members bites: what it says is seen at the coordinator and in the process table, and it is taken
+back."""
 
 from __future__ import annotations
 
@@ -24,7 +25,9 @@ PEOPLE = Random("people")
 LASTS_S = 100.0
 
 
-def in_world(test: Callable[[World], Awaitable[None]], *, team: Callable[[Team], Team] = lambda t: t, **settings: Any) -> World:
+def in_world(
+    test: Callable[[World], Awaitable[None]], *, team: Callable[[Team], Team] = lambda t: t, **settings: Any
+) -> World:
     """Run a test in a world that is up, and return the world."""
     worlds: list[World] = []
 
@@ -45,10 +48,14 @@ def on_delete(team: Team) -> Team:
 
 
 def by_hand(team: Team) -> Team:
-    return replace(team, is_by_hand=True, spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}})
+    return replace(
+        team,
+        is_by_hand=True,
+        spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
+    )
 
 
-def unsworn(team: Team) -> Team:
+def without_exclusive(team: Team) -> Team:
     return replace(team, spec=team.spec | {"identity": {"template": "{podName}"}})
 
 
@@ -61,17 +68,19 @@ def is_of_kip848(world: World) -> bool:
     return isinstance(world.kafka.coordinator(GROUP).groups.get(GROUP), ConsumerGroup)
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("is_in_spec", [True, False])
 @pytest.mark.parametrize("team", [lambda t: t, on_delete, by_hand], ids=["injected", "on delete", "by hand"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(protocol: str, team: Callable[[Team], Team], is_told: bool) -> None:
+def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(
+    protocol: str, team: Callable[[Team], Team], is_in_spec: bool
+) -> None:
     async def test(world: World) -> None:
         seats, before = set(world.members()), world.team
-        people = begun(world, ChangeKind.PROTOCOL, is_told=is_told)
+        people = begun(world, ChangeKind.PROTOCOL, is_in_spec=is_in_spec)
         await world.until(lambda: is_of_kip848(world) is (protocol == "classic"), 80, "the other type of group")
         await asyncio.sleep(30)
         assert set(world.members()) == seats
-        assert (world.team.spec == before.spec) is not is_told
+        assert (world.team.spec == before.spec) is not is_in_spec
         await people
         await world.until(lambda: is_of_kip848(world) is (protocol == "consumer"), 80, "the first type of group")
         await asyncio.sleep(30)
@@ -90,7 +99,9 @@ def test_members_are_dynamic_for_a_while_and_static_again(team: Callable[[Team],
         people = begun(world, ChangeKind.DYNAMIC)
         await world.until(lambda: not world.members() and world.member_count() == 2, 100, "dynamic members only")
         await people
-        await world.until(lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again")
+        await world.until(
+            lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again"
+        )
 
     world = in_world(test, team=team)
     assert world.violations == []
@@ -99,13 +110,16 @@ def test_members_are_dynamic_for_a_while_and_static_again(team: Callable[[Team],
 
 @pytest.mark.parametrize("kind", [ChangeKind.COPY, ChangeKind.OUTSIDER])
 def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
-    """In a classic group a copy fences the original, which comes back, and so on; somebody who ends is started again."""
+    """In a classic group a copy fences the original, which comes back, and so on; a process that ends is started
+    again."""
 
     async def test(world: World) -> None:
         people = begun(world, kind)
         await asyncio.sleep(LASTS_S * 0.9)
         runs = [p for p in world.processes.history if p.node == ELSEWHERE or p.pod_name == f"{COPY}-0"]
-        creators = {c for m in world.trace.select(what="joined") if (c := world.processes.creator(str(dict(m.facts)["member"])))}
+        creators = {
+            c for m in world.trace.select(what="joined") if (c := world.processes.creator(str(dict(m.facts)["member"])))
+        }
         assert len(runs) > 1
         assert creators & set(runs), "the copy was a member"
         people.cancel()
@@ -113,7 +127,7 @@ def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
         assert not [p for p in runs if p.is_alive], "it ends with the day"
         assert {p.pod_name.rpartition("-")[0] for p in world.processes.running()} == {WORKLOAD}
 
-    world = in_world(test, team=unsworn)
+    world = in_world(test, team=without_exclusive)
     assert world.violations == []
 
 
@@ -129,7 +143,8 @@ class Unwanting(Random):
 
 @pytest.mark.parametrize(("protocol", "removals"), [("classic", 1), ("consumer", 2)])
 def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol: str, removals: int) -> None:
-    """Its pod carries the id, so it may hold the seat of the original, but for where that has shown its address; both leave once they have ended."""
+    """Its pod carries the id, so it may hold the seat of the original, but for where that has shown its address; both
+    leave once they have ended."""
 
     async def test(world: World) -> None:
         seat = world.id_of(1)
@@ -140,9 +155,9 @@ def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol:
         process = world.processes.creator(world.members()[seat])
         assert process is not None
         assert process.pod_name == f"{COPY}-0"
-        (told,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
-        assert told["reason"] == "PodStillRunning"
-        assert f"{COPY}-0 " in told["message"]
+        (held,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
+        assert held["reason"] == "PodStillRunning"
+        assert f"{COPY}-0 " in held["message"]
         assert world.safety.removals == removals - 1
         await people
         await world.until(lambda: seat not in world.members(), 20, "the seat is given up")
@@ -157,10 +172,20 @@ def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol:
     [
         ({}, "consumer", {}),
         ({"protocol": "Auto", "crashRelease": "Release"}, "classic", {}),
-        ({"protocol": "Classic", "sessionTimeout": {"seconds": 30}}, "consumer", {"protocol": "Consumer", "sessionTimeout": None}),
-        ({"protocol": "Consumer", "crashRelease": "Release"}, "classic", {"protocol": "Classic", "crashRelease": "Report"}),
+        (
+            {"protocol": "Classic", "sessionTimeout": {"seconds": 30}},
+            "consumer",
+            {"protocol": "Consumer", "sessionTimeout": None},
+        ),
+        (
+            {"protocol": "Consumer", "crashRelease": "Release"},
+            "classic",
+            {"protocol": "Classic", "crashRelease": "Report"},
+        ),
         ({"protocol": "Consumer"}, "classic", {"protocol": "Classic"}),
     ],
 )
-def test_what_a_user_says_of_the_other_protocol_is_what_the_resource_allows(spec: Json, protocol: str, changed: Json) -> None:
+def test_what_a_user_says_of_the_other_protocol_is_what_the_resource_allows(
+    spec: Json, protocol: str, changed: Json
+) -> None:
     assert protocol_spec(spec, protocol) == changed

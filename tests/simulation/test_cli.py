@@ -31,7 +31,7 @@ def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return status, shown.out, shown.err
 
 
-def test_the_story_tells_four_happenings_in_two_worlds_and_ends_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_story_shows_four_happenings_in_two_worlds_and_ends_in_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     """A rolling deploy, a scale-down, a crash and a zombie, with and without."""
     status, out, _ = ended(capsys)
     assert status == 0
@@ -117,7 +117,7 @@ def test_wrong_input_is_refused(capsys: pytest.CaptureFixture[str], arguments: t
 
 
 def test_help_shows_examples_and_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
-    """`--help` is where people look first."""
+    """People try `--help` first."""
     status, out, _ = ended(capsys, "--help")
     assert status == 0
     assert EXAMPLES in out
@@ -141,7 +141,7 @@ def test_one_crash_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "resumption=120" in out
 
 
-def test_double_work_is_told_where_there_is_some() -> None:
+def test_double_work_is_printed_where_there_is_some() -> None:
     """A zombie that goes on is a cost too, also with the operator."""
     assert words(Cost(rebalances=1, moved=2, idle_s=1.2)) == (
         "1 rebalance, 2 partitions moved, 1 partition-second idle"
@@ -161,6 +161,6 @@ def test_the_table_shows_what_got_worse_too() -> None:
 
 
 def test_both_alphabets_of_the_strip_have_the_same_steps() -> None:
-    """Otherwise the same time looked different in another locale."""
+    """The same time must not be printed differently in another locale."""
     assert len(ASCII_BLOCKS) == len(BLOCKS) == len(set(BLOCKS))
     assert ASCII_BLOCKS.isascii()

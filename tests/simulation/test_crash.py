@@ -1,4 +1,5 @@
-"""The operator dies in each scenario and nothing is violated; `make simulate-ci` tries every tenth await, `make full` every single one."""
+"""The operator dies in each scenario and nothing is violated; `make simulate-ci` tries every tenth await, `make full`
+every single one."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ TRIED = 2
 
 @cache
 def whole(scenario: CrashScenario) -> CrashVerdict:
-    """Run a scenario in which nobody is killed."""
+    """Run a scenario in which no process is killed."""
     return crash(scenario, 0, keep_trace=True)
 
 
@@ -130,7 +131,7 @@ def test_replay_says_when_there_is_no_such_await(capsys: pytest.CaptureFixture[s
 
 
 def test_an_unknown_scenario_is_named_with_all_there_are() -> None:
-    """Whoever mistypes a name finds the right one."""
+    """A mistyped name is answered with the names that exist."""
     with pytest.raises(ValueError, match="no scenario 'rol'; there are scale-down, "):
         scenario_named("rol")
 

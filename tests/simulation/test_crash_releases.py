@@ -1,7 +1,8 @@
-"""Processes crash and restart in their pods, again and again and among other troubles: nobody is released who lives.
+"""Processes crash and restart in their pods, again and again and among other faults: no living member is released.
 
-The world knows which process created which member; the operator sees pods and the group. Clocks of nodes are off, kubelets
-stop and are late, containers end in good order and come back at once, coordinators fail over, the operator is killed.
+The world knows which process created which member; the operator sees pods and the group. Clocks of nodes are off,
+kubelets stop and are late, containers end in good order and come back at once, coordinators fail over, the operator is
+killed.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Storm:
         await asyncio.sleep(240.0)
 
     async def happens(self, what: str) -> None:
-        """Make one trouble, and mend it."""
+        """Cause one fault, and heal it."""
         world, rng = self.world, self.rng
         pods = sorted(world.server.list(PODS, NAMESPACE), key=lambda p: p["metadata"]["name"])
         node = world.kubernetes.nodes[rng.choice(sorted(world.kubernetes.nodes))]
@@ -89,7 +90,12 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
 
     async def main() -> None:
         settings = WorldSettings(
-            protocol="consumer", library=library, replicas=4, parallel=True, session_timeout_s=45, nodes=("n1", "n2", "n3")
+            protocol="consumer",
+            library=library,
+            replicas=4,
+            parallel=True,
+            session_timeout_s=45,
+            nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
         team = replace(team, spec=team.spec | {"crashRelease": "Release"})
@@ -106,14 +112,14 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("library", ["java", "librdkafka", "sarama"])
-def test_nobody_who_lives_is_released(seed: int, library: str) -> None:
+def test_no_living_member_is_released(seed: int, library: str) -> None:
     world = stormy(seed, library=library)
     assert [str(v) for v in world.violations] == []
     assert world.safety.releases > 0
 
 
 def test_a_process_that_lives_is_seen_by_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where clocks are far ahead, and nobody looks at them, members are released that were only just described."""
+    """With clocks far ahead and unchecked, members are released that were only just described."""
     monkeypatch.setattr(runs, "_clock_doubt", lambda times_s, version, now_s: "")
     worlds = (stormy(seed, clock_off_s=60.0) for seed in range(12))
     assert any(v.oracle == "S1" for world in worlds for v in world.violations)

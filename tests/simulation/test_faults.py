@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from simulation.fault_world import begin, in_world, pod, told
+from simulation.fault_world import begin, in_world, pod, trace_count
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
 from simulator.faults.people import create_group_again
@@ -34,12 +34,12 @@ BY_HAND = Team(
 )
 
 
-def test_a_fault_that_is_carried_out_is_counted_and_told() -> None:
+def test_a_fault_that_is_carried_out_is_counted_and_traced() -> None:
     async def test(world: World) -> None:
         await carry_out(world, Random(1), FAULTS["pods_come_without_the_index_label"], lasts_s=5.0)
         assert world.faults == {"pods_come_without_the_index_label": 1}
-        assert told(world, "pods come without the index label") == 1
-        assert told(world, "pods come without the index label: over") == 1
+        assert trace_count(world, "pods come without the index label") == 1
+        assert trace_count(world, "pods come without the index label: over") == 1
 
     in_world(test)
 
@@ -58,7 +58,7 @@ def test_a_restarted_api_server_has_no_history_and_answers_410() -> None:
     in_world(test)
 
 
-def test_an_api_server_that_is_away_reaches_nobody_and_comes_back() -> None:
+def test_an_api_server_that_is_away_answers_no_request_and_comes_back() -> None:
     async def test(world: World) -> None:
         heal = begin(world, "api_server_is_away")
         assert heal is not None
@@ -117,7 +117,8 @@ def test_the_first_read_of_the_lease_is_refused_once(seed: int) -> None:
 
 
 def test_a_lease_that_cannot_be_read_is_renewed_until_somebody_else_writes_it() -> None:
-    """Its holder writes over the version it wrote last; once that is refused it has to read, and cannot, and the Lease is lost."""
+    """Its holder writes over the version it wrote last; once that is refused it has to read, and cannot, and the Lease
+    is lost."""
 
     async def test(world: World) -> None:
         heal = begin(world, "lease_cannot_be_read")
@@ -226,7 +227,7 @@ def cut_off(world: World) -> None:
 
 @pytest.mark.parametrize("hide", [crash, cut_off, None])
 def test_a_restore_that_no_operator_sees_is_noted_as_such(hide: Callable[[World], None] | None) -> None:
-    """Revisions may pass those that an operator knew before it looks again."""
+    """Revisions may pass those that an operator knew, before it reads again."""
 
     async def test(world: World) -> None:
         heal = begin(world, "etcd_is_restored")
@@ -325,7 +326,7 @@ def test_a_workload_comes_while_no_operator_lives() -> None:
     in_world(test)
 
 
-def test_a_team_that_cannot_swear_does_not_swear_again() -> None:
+def test_a_team_whose_ids_are_not_exclusive_does_not_declare_it_again() -> None:
     """A StaticGroup that is made again while a process of a vanished pod runs is made without `exclusive`."""
 
     async def test(world: World) -> None:

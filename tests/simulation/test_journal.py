@@ -149,7 +149,7 @@ async def _troubled(world: World) -> None:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("seed", range(4))
-def test_restarted_operators_tell_facts_again_under_the_same_ids(protocol: str, seed: int) -> None:
+def test_restarted_operators_repeat_facts_under_the_same_ids(protocol: str, seed: int) -> None:
     """An id never stands for two facts; removals and process ends survive the death of the process that caused them."""
     seen = lived(protocol, _troubled, seed=seed)
     assert seen.violations == []

@@ -1,4 +1,5 @@
-"""How soon another replica acts, and the process ends, when a holder of the Lease is told to end in an unlucky moment."""
+"""How soon another replica acts, and the process ends, when the holder of the Lease gets SIGTERM in an unlucky
+moment."""
 
 from __future__ import annotations
 
@@ -20,34 +21,35 @@ GRACE_S = 30.0
 
 
 async def two(world: World) -> tuple[RunningOperator, RunningOperator]:
-    """Run two replicas; return who holds the Lease, and who does not."""
+    """Run two replicas; return the holder of the Lease, and the other one."""
     world.restart_operator("operator-b")
     await asyncio.sleep(60)
     holder = world.leader()
     assert holder is not None
     (other,) = [o for o in world.living if o is not holder]
-    world.restart_operator = lambda name: None  # type: ignore[method-assign]  # a Deployment gives the next one another name
+    # a Deployment gives the next one another name
+    world.restart_operator = lambda name: None  # type: ignore[method-assign]
     return holder, other
 
 
 @pytest.mark.parametrize("held_s", [0.0, 0.013, 0.014, 0.015, 0.016, 0.017, 0.018, 0.1])
-def test_a_holder_that_is_told_to_end_within_a_renewal_gives_the_lease_up_all_the_same(held_s: float) -> None:
+def test_a_holder_that_gets_sigterm_within_a_renewal_still_gives_the_lease_up(held_s: float) -> None:
     """A write takes an API server longer than a read, so the renewal may land between the two of the release."""
 
     async def test(world: World) -> None:
         holder, other = await two(world)
-        told: list[float] = []
+        asked_at_s: list[float] = []
 
         def renews(verb: str, label: str) -> None:
-            if (verb, label) == ("update", LEASES) and not told:
-                told.append(world.loop.time())
+            if (verb, label) == ("update", LEASES) and not asked_at_s:
+                asked_at_s.append(world.loop.time())
                 holder.transport.link.faults.held_s = held_s
                 world.loop.world_call_later(0.012, world.end_operator, holder)
 
         holder.transport.link.on_request.append(renews)
-        await world.until(lambda: told, 60, "it renews")
+        await world.until(lambda: asked_at_s, 60, "it renews")
         await world.until(lambda: other.operator.is_active, 60, "the other one acts")
-        assert world.loop.time() - told[0] <= BUDGET_S
+        assert world.loop.time() - asked_at_s[0] <= BUDGET_S
 
     assert broken_promises(test) == []
 
@@ -67,7 +69,7 @@ def test_a_holder_whose_release_is_refused_once_gives_the_lease_up_all_the_same(
     assert broken_promises(test) == []
 
 
-def test_an_operator_that_is_told_to_end_ends_within_its_grace_period_whatever_the_api_server_does() -> None:
+def test_an_operator_that_gets_sigterm_ends_within_its_grace_period_whatever_the_api_server_does() -> None:
     async def test(world: World) -> None:
         await asyncio.sleep(60)
         (holder,) = world.living

@@ -1,4 +1,5 @@
-"""Each fault of kubelets, nodes and their machines bites: who wrote what of a pod, what still runs, and who believes what."""
+"""Each fault of kubelets, nodes and machines has its effect: writers of a pod's status, running processes, and beliefs
+about them."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import asyncio
 
 import pytest
 
-from simulation.fault_world import begin, in_world, pod, told
+from simulation.fault_world import begin, in_world, pod, trace_count
 from simulator.faults import heirs
 from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import (
@@ -43,7 +44,7 @@ def removed(world: World) -> int:
     return world.safety.removals
 
 
-def test_somebody_who_fails_pods_of_lost_nodes_owns_the_phase_alone() -> None:
+def test_a_controller_that_fails_pods_of_lost_nodes_owns_only_the_phase() -> None:
     """The entry of managedFields that the kubelet had keeps the statuses of containers."""
 
     async def test(world: World) -> None:
@@ -79,7 +80,7 @@ def test_a_kubelet_that_ends_a_pod_owns_phase_and_containers() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_node_that_is_lost_between_two_runs_has_told_of_no_running_container(seed: int) -> None:
+def test_a_node_that_is_lost_between_two_runs_has_reported_no_running_container(seed: int) -> None:
     async def test(world: World) -> None:
         begin(world, "node_is_lost_between_two_runs", seed)
         await world.until(lambda: any(n.is_cut for n in world.kubernetes.nodes.values()), 60, "a node is lost")
@@ -126,14 +127,15 @@ def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the_first
         assert removed(world) == 0
         assert heal is not None
         heal()
-        await world.until(lambda: not runs(world, found), 60, "it is off, or was told")
+        await world.until(lambda: not runs(world, found), 60, "it is off, or has its answer")
 
     assert in_world(test).violations == []
 
 
 @pytest.mark.parametrize("lifecycle", ["Untrusted", "Cloud", "Fixed"])
 def test_a_node_is_deleted_as_its_lifecycle_says(lifecycle: str) -> None:
-    """Where that is sworn the machine is off by then, and the member is removed; where not, it goes on and is held."""
+    """With such a lifecycle the machine is off by then and the member is removed; without it the machine runs on and
+    the member is held."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(30)
@@ -153,7 +155,7 @@ def test_a_node_is_deleted_as_its_lifecycle_says(lifecycle: str) -> None:
     assert in_world(test, node_lifecycle=lifecycle).violations == []
 
 
-def test_a_kubelet_that_slept_hears_late_and_ends_what_it_then_hears_of() -> None:
+def test_a_kubelet_that_slept_receives_deletions_late_and_then_ends_the_pods() -> None:
     async def test(world: World) -> None:
         await asyncio.sleep(70)
         found, _ = lost(world, 2)
@@ -163,7 +165,7 @@ def test_a_kubelet_that_slept_hears_late_and_ends_what_it_then_hears_of() -> Non
         assert heal is not None
         heal()
         await world.until(lambda: not runs(world, found), 60, "it is reaped")
-        await world.until(lambda: told(world, "rolls") == 2, 120, "newer pods come")
+        await world.until(lambda: trace_count(world, "rolls") == 2, 120, "newer pods come")
 
     assert in_world(test).violations == []
 
@@ -176,7 +178,7 @@ def test_a_kill_that_hangs_leaves_a_member_that_is_held() -> None:
         await world.until(lambda: world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") is None, 100, "the object is gone")
         await asyncio.sleep(250)
         assert runs(world, found)
-        assert told(world, "kill hangs") > 0
+        assert trace_count(world, "kill hangs") > 0
         assert removed(world) == 0
         assert held_by(world) >= {"Suspect"}
         assert heal is not None
@@ -186,11 +188,11 @@ def test_a_kill_that_hangs_leaves_a_member_that_is_held() -> None:
     assert in_world(test).violations == []
 
 
-def test_a_node_that_joined_after_the_backup_runs_on_and_nobody_knows_of_it() -> None:
+def test_a_node_that_joined_after_the_backup_runs_on_unknown_to_the_api_server() -> None:
     async def test(world: World) -> None:
         heal = begin(world, "node_joined_after_the_backup", seed=2)
         node = world.kubernetes.nodes["n5"]
-        await world.until(lambda: told(world, "restored"), 150, "etcd is set back")
+        await world.until(lambda: trace_count(world, "restored"), 150, "etcd is set back")
         assert world.server.get(NODES, "", "n5") is None
         assert [p.node for p in world.processes.running() if p.node == "n5"] == ["n5"]
         await asyncio.sleep(100)
@@ -205,8 +207,11 @@ def test_a_node_that_joined_after_the_backup_runs_on_and_nobody_knows_of_it() ->
 
 @pytest.mark.parametrize("bump", [0, 1_000_000], ids=["set back", "set ahead"])
 @pytest.mark.parametrize("seed", range(1, 4))
-def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(seed: int, bump: int) -> None:
-    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet tells of its end."""
+def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_second_node_has_ended_it(
+    seed: int, bump: int
+) -> None:
+    """etcd forgets a binding while the first node is cut off: one uid runs on two nodes, and the second kubelet reports
+    its end."""
 
     async def test(world: World) -> None:
         taken: list[tuple[Json, Backup]] = []

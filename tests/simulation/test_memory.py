@@ -1,4 +1,4 @@
-"""What an operator keeps outside itself is emptied, put back or lost while a process lives that nobody wants: its member is held."""
+"""The operator's stored memory is emptied, replaced or lost while an unwanted process lives: its member is held."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def put_back_without_owners(world: World, older: Json) -> None:
 
 
 def seats_edited(world: World, older: Json) -> None:
-    """Somebody takes the suspects and the carriers out, and leaves the rest."""
+    """A user removes suspects and carriers, and leaves the other fields."""
     write_status(world, {**_present(world)["status"], "suspects": [], "seats": []})
 
 
@@ -57,7 +57,15 @@ def all_of_it(world: World, older: Json) -> None:
     lease_deleted(world, older)
 
 
-TAMPERINGS = (emptied, put_back, put_back_with_its_owners, put_back_without_owners, seats_edited, lease_deleted, all_of_it)
+TAMPERINGS = (
+    emptied,
+    put_back,
+    put_back_with_its_owners,
+    put_back_without_owners,
+    seats_edited,
+    lease_deleted,
+    all_of_it,
+)
 
 
 def in_long_sessions(play: Any, **settings: Any) -> World:
@@ -85,7 +93,8 @@ WAYS = ("while it runs", "while none runs", "while none runs and the history is 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", TAMPERINGS)
 def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper: Tamper, way: str) -> None:
-    """A suspect holds its seat beside an heir, which then ends: only what is remembered tells that the member may be the suspect's."""
+    """A suspect holds its seat beside an heir, which then ends: only the memory shows that the member may be the
+    suspect's."""
 
     async def play(world: World) -> None:
         await asyncio.sleep(20)
@@ -106,7 +115,7 @@ def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper:
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
-def test_what_no_status_tells_is_held_all_the_same(way: str) -> None:
+def test_a_member_that_no_status_names_is_held(way: str) -> None:
     """A pod is lost while no status can be written, and the operator is killed before one is."""
 
     async def play(world: World) -> None:
@@ -129,7 +138,7 @@ def test_what_no_status_tells_is_held_all_the_same(way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", [emptied, put_back_with_its_owners, lease_deleted])
-def test_who_joins_after_that_is_removed_as_ever(tamper: Tamper, way: str) -> None:
+def test_a_member_that_joins_after_that_is_removed(tamper: Tamper, way: str) -> None:
     """Once the watch is whole again, one restart of each pod is all that is needed."""
 
     async def play(world: World) -> None:
@@ -147,7 +156,7 @@ def test_who_joins_after_that_is_removed_as_ever(tamper: Tamper, way: str) -> No
     assert world.safety.removals == 1
 
 
-def test_a_standby_that_takes_over_knows_who_was_there() -> None:
+def test_a_standby_that_takes_over_knows_the_members_of_before() -> None:
     """The holder is killed when its suspect stands in the status; the other one has watched all along."""
 
     async def play(world: World) -> None:

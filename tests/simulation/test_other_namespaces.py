@@ -1,6 +1,8 @@
-"""A copy of a pod holds its id in any namespace: those that are followed are brought up to the read. One that is gone holds nobody up.
+"""A copy of a pod holds its id in any namespace: the watch of each namespace must pass the read. One that is gone
+delays no removal.
 
-Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy is nobody's pod and has the original's name and id.
+Copied by hand with `kubectl get pod -o yaml`, without its labels, so the copy has no owner, and the original's name and
+id.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ def copy_to_the_other_one(world: World) -> None:
 
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
 def test_copy_in_a_namespace_whose_watch_is_silent(silent_s: float) -> None:
-    """One TCP connection of several has died without a word, which is noticed after 75 s."""
+    """One TCP connection of several has died silently, which is noticed after 75 s."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(30)

@@ -1,4 +1,4 @@
-"""A look that planned nothing would have decided nothing: each of them is planned on a copy of what is remembered, whatever went on."""
+"""A round that skips planning would have decided nothing: each of them is planned on a copy of what is remembered."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ from staticgroup.runtime.memory.pace import REPLAN_AWAY_S
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.work_queue import Key, Result
 
-# Not one that leaves a suspect: as long as there is one, every look is planned.
+# None that leaves a suspect: as long as there is one, every round is planned.
 KINDS = (
-    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "node_reboots", "pod_is_evicted",
-    "rights_are_lost", "stranger_joins", "watch_position_is_too_old",
+    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "node_reboots",
+    "pod_is_evicted",
+    "rights_are_lost", "unknown_member_joins", "watch_position_is_too_old",
 )  # fmt: skip
 
 
-async def untold(rounds: Reconciler, key: Key, group: StaticGroup, memory: Memory) -> list[str]:
-    """Plan and report on a copy of what is remembered, and return what is other than it is remembered and told."""
+async def differences(rounds: Reconciler, key: Key, group: StaticGroup, memory: Memory) -> list[str]:
+    """Plan and project on a copy of the memory, and return what differs from memory and status."""
     spec, copy = rounds._effective(group), replace(memory, cached=None)
     snapshot, _ = await rounds.gatherer.gather(group, spec, copy, await rounds.gatherer.describe(group, spec))
     decided = plan(spec, snapshot, copy.history, rounds.now_s())
     now = datetime.fromtimestamp(rounds.now_s(), tz=UTC)
     status = project(spec, snapshot, decided, Executed(), memory.status, now)
     acts = ["acts"] if decided.actions or decided.releases or decided.group_config else []
-    other = [f.name for f in fields(decided.history) if getattr(decided.history, f.name) != getattr(memory.history, f.name)]
+    other = [
+        f.name for f in fields(decided.history) if getattr(decided.history, f.name) != getattr(memory.history, f.name)
+    ]
     assert memory.status is not None
     return [*acts, *other, *(n for n in type(status).model_fields if getattr(status, n) != getattr(memory.status, n))]
 
 
 @pytest.fixture
 def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
-    """Return what each look that planned nothing would have found, and when."""
+    """Return what each round that skipped planning would have found, and when."""
     seen: list[tuple[float, list[str]]] = []
     rested: list[Any] = []
     round_of, rest_of = Reconciler._round, Reconciler._skip_plan
@@ -56,7 +59,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
         result = await round_of(self, key, group, memory, started_s)
         if rested:
             changes = memory.change_count
-            other = await untold(self, key, group, memory)
+            other = await differences(self, key, group, memory)
             if memory.change_count == changes and self.memories.known(key) is memory:
                 seen.append((self.monotonic_s(), other))
         return result
@@ -67,8 +70,8 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_look_that_planned_nothing_would_have_found_nothing(found: list[tuple[float, list[str]]], kind: str) -> None:
-    """But for what somebody who is away comes to with time, which is told within half a minute."""
+def test_a_round_that_skips_planning_would_have_found_nothing(found: list[tuple[float, list[str]]], kind: str) -> None:
+    """Except how long a member has been absent, which is reported within half a minute."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(150)

@@ -1,4 +1,5 @@
-"""etcd is set back, and forgets pods and nodes that live: no operator concludes anything from what is not there any more."""
+"""etcd is set back, and forgets pods and nodes that live: no operator concludes anything from what is not there any
+more."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def uid_present(world: World) -> str:
 
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_a_pod_that_came_after_the_backup_and_is_forgotten_keeps_its_member(seed: int) -> None:
-    """A pod is replaced between backup and restore, which nobody sees but by a watch that cannot go on; its node is cut off, so it lives on."""
+    """A pod is replaced between backup and restore, which only shows as a watch that cannot resume; its node is cut
+    off, so it lives on."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(60)
@@ -61,7 +63,8 @@ def test_a_pod_that_came_after_the_backup_and_is_forgotten_keeps_its_member(seed
 
 
 async def grow_onto_a_new_node(world: World) -> Backup:
-    """Add a node with a pod of a seat that was not wanted before, and cut the node off; return the backup from before."""
+    """Add a node with a pod of a seat that was not wanted before, and cut the node off; return the backup from
+    before."""
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await world.until(world.is_settled, 60, "seat 2 is empty")
     backup = world.server.backup()
@@ -79,10 +82,10 @@ async def grow_onto_a_new_node(world: World) -> Backup:
 @pytest.mark.parametrize("is_killed_then", [False, True])
 @pytest.mark.parametrize("bump", [0, BUMP], ids=["set back", "set ahead"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_node_that_a_restored_etcd_has_never_heard_of_proves_no_end(
+def test_a_node_that_a_restored_etcd_does_not_have_proves_no_end(
     protocol: str, bump: int, is_killed_then: bool, is_known_as_a_suspect: bool
 ) -> None:
-    """Whoever deletes Nodes here does it only after their machines, and this one was not deleted."""
+    """Nodes are deleted only after their machines here, and this one was not deleted."""
 
     async def test(world: World) -> None:
         backup = await grow_onto_a_new_node(world)

@@ -1,4 +1,5 @@
-"""A team's own numbers: the example works, the page tells every field, and a wrong file is refused by the field's name."""
+"""A team's own numbers: the example works, the page lists every field, and a wrong file is refused by the field's
+name."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ SMALL = Scenario(pods=2, partitions=4, restart_seconds=(1.0, 2.0), happenings=()
     ],
 )
 def test_a_wrong_file_is_refused_by_the_name_of_its_field(tmp_path: Path, text: str, named: str) -> None:
-    """Nobody should have to guess which of the numbers it was."""
+    """The error names the number that was wrong."""
     file = tmp_path / "mine.yaml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ScenarioError, match=re.escape(named)) as refused:
@@ -50,23 +51,23 @@ def test_a_wrong_file_is_refused_by_the_name_of_its_field(tmp_path: Path, text: 
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """The operating system's own words follow."""
+    """The operating system's own message follows."""
     with pytest.raises(ScenarioError, match=r"missing\.yaml: No such file"):
         load(tmp_path / "missing.yaml")
 
 
 def test_the_example_names_every_field() -> None:
-    """It is what people copy."""
+    """People copy it."""
     given = yaml.safe_load(EXAMPLE.read_text(encoding="utf-8"))
     assert set(given) == set(Scenario.model_fields)
     assert {h.what for h in load(EXAMPLE).happenings} == {"roll", "scale", "crash", "delete", "lose_node"}
 
 
-def test_the_page_tells_every_field_and_its_default() -> None:
+def test_the_page_lists_every_field_and_its_default() -> None:
     """A renamed field or a changed default breaks this and not a reader's file."""
     rows = dict(re.findall(r"^\| (`.+?) \|.*\| ([^|]+) \|$", PAGE, flags=re.MULTILINE))
-    told = {name for names in rows for name in re.findall(r"`(\w+)`", names)}
-    assert set(Scenario.model_fields) <= told
+    documented = {name for names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert set(Scenario.model_fields) <= documented
     for name in ("session_timeout_seconds", "dynamic_session_timeout_seconds", "heartbeat_seconds", "stop_seconds"):
         assert float(rows[f"`{name}`"]) == getattr(Scenario(), name)
     assert f"cut off for {LOST_FOR_S:.0f} s" in PAGE
@@ -89,7 +90,7 @@ def test_a_roll_is_free_of_rebalances_with_the_operator_only(protocol: str) -> N
     assert with_operator.idle_s > 0
 
 
-def test_a_scale_down_moves_what_the_pod_had_and_nobody_waits_for_its_session() -> None:
+def test_a_scale_down_moves_partitions_without_waiting_for_a_session() -> None:
     """The operator removes the member, so its partitions idle for seconds, not for the session timeout."""
     happenings = (Happening(at_seconds=5, what="scale", replicas=1),)
     scenario = SMALL.model_copy(update={"happenings": happenings, "session_timeout_seconds": 300.0})

@@ -1,4 +1,4 @@
-"""A schedule is as busy as it claims, comes out the same each time, and the runner tells a hollow run from a good one."""
+"""A schedule is as busy as it claims, comes out the same each time, and the runner rejects a hollow run."""
 
 from __future__ import annotations
 
@@ -96,15 +96,17 @@ def test_a_run_as_it_should_be_has_no_complaints() -> None:
     assert tally(*busy).complaints() == []
 
 
-def test_a_live_removal_inside_an_assumption_is_counted_and_is_no_complaint() -> None:
-    counted = tally(*(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,)))
+def test_a_live_removal_inside_an_assumption_is_counted_without_a_complaint() -> None:
+    counted = tally(
+        *(verdict(n, broken=(Assumption.A1, Assumption.A2)) for n in range(3)), verdict(4, broken=(Assumption.A2,))
+    )
     assert counted.complaints() == []
     assert "alive because an assumption was broken: 3 inside A1, 4 inside A2" in counted.table()
     assert "alive because an assumption was broken: none" in tally(verdict(1)).table()
 
 
 def test_a_violation_is_a_complaint_that_names_the_seed() -> None:
-    """Whoever reads it wants to replay it."""
+    """Its reader wants to replay it."""
     counted = tally(verdict(1), verdict(17, violated=True))
     assert counted.complaints() == ["schedule 17: S1 at 12.000 s: operator-a removed live member m"]
     assert replay_command(17) == "python -m simulator replay --seed 17"
@@ -117,7 +119,7 @@ def test_a_schedule_that_ends_with_an_exception_is_a_complaint() -> None:
 
 
 def test_schedules_without_removals_are_a_complaint() -> None:
-    """An operator that never removes anybody is safe and useless."""
+    """An operator that never removes a member is safe and useless."""
     assert tally(*(verdict(n, removals=int(n < 2)) for n in range(10))).complaints() == [
         "only 2 of 10 schedules reached a removal"
     ]
@@ -139,8 +141,8 @@ def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only()
     assert long.complaints() == ["the fault node_reboots never happened"]
 
 
-def test_a_change_that_nobody_made_is_a_complaint_in_a_long_run_only() -> None:
-    """Likewise what members become, and who else has their ids."""
+def test_a_kind_of_change_that_never_happened_is_a_complaint_only_in_a_long_run() -> None:
+    """Likewise what members become, and which other pods have their ids."""
     without = Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)
     short = tally(*(replace(verdict(n), met=without) for n in range(20)))
     long = tally(*(replace(verdict(n), met=without) for n in range(300)))
@@ -160,7 +162,7 @@ def test_soak_counts_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]
 
 
 def test_replay_prints_the_history(capsys: pytest.CaptureFixture[str]) -> None:
-    """Who did what at which virtual second, then what it was made of."""
+    """First the trace, then the settings of the world."""
     assert replay(0) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["0.000", "kubelet/n1", "node", "registered"]

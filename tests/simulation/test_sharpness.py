@@ -16,7 +16,7 @@ def test_a_broken_rule_is_noticed(broken: Broken) -> None:
 
 @pytest.mark.parametrize("scene", SCENES.values(), ids=lambda s: s.name)
 def test_the_whole_product_breaks_nothing(scene: Scene) -> None:
-    """Nor is anybody removed alive inside an assumption: no scene breaks one."""
+    """No live member is removed inside an assumption either: no scene breaks one."""
     world = scene.run()
     assert [str(found) for found in (*world.violations, *world.breaches)] == []
 

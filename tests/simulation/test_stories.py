@@ -1,4 +1,4 @@
-"""The main stories come out as their golden traces tell them.
+"""Each main story is as its golden trace.
 
 A golden trace is documentation: read its difference before you accept it with
 `pytest tests/simulation/test_stories.py --update-golden`.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from simulation.stories import STORIES, Story, Told, told
+from simulation.stories import STORIES, Played, Story, play
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDER: dict[str, tuple[str, ...]] = {
@@ -35,9 +35,9 @@ ORDER: dict[str, tuple[str, ...]] = {
 
 
 @cache
-def tell(story: Story) -> Told:
-    """Tell a story once."""
-    return told(story)
+def played(story: Story) -> Played:
+    """Play a story once."""
+    return play(story)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda s: s.name)
@@ -46,14 +46,14 @@ def test_a_story_is_its_golden_trace(story: Story, request: pytest.FixtureReques
     file = GOLDEN / f"{story.name}.txt"
     if request.config.getoption("--update-golden", default=False):
         file.parent.mkdir(exist_ok=True)
-        file.write_text(tell(story).text, encoding="utf-8")
-    assert tell(story).text.splitlines() == file.read_text(encoding="utf-8").splitlines()
+        file.write_text(played(story).text, encoding="utf-8")
+    assert played(story).text.splitlines() == file.read_text(encoding="utf-8").splitlines()
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda s: s.name)
 def test_a_story_costs_what_it_claims(story: Story) -> None:
     """No oracle complains; so many members are removed, and so many rebalances happen, no more."""
-    result = tell(story)
+    result = played(story)
     assert result.violations == ()
     assert result.removals == story.removals
     assert result.releases == story.releases
@@ -61,9 +61,9 @@ def test_a_story_costs_what_it_claims(story: Story) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda s: s.name)
-def test_a_story_tells_what_its_title_says(story: Story) -> None:
+def test_a_story_shows_what_its_title_says(story: Story) -> None:
     """The events that the story is about happen, in this order."""
-    rest = tell(story).text
+    rest = played(story).text
     for event in ORDER[story.name]:
         _, found, rest = rest.partition(event)
         assert found, f"no {event!r} where it belongs"

@@ -106,7 +106,7 @@ def rolled(settings: WorldSettings, *, seed: int = 3, rolls: int = 3, between: C
 
 
 def assert_samples_are_true(found: Rolls) -> None:
-    """Every sample holds a real absence between its bounds, and there are no more samples than absences."""
+    """Every sample holds a real absence between its bounds, and there is no sample without an absence."""
     assert len(found.samples) <= len(found.away)
     for sample in found.samples:
         near = [away_s for at_s, away_s in found.away if abs(at_s - sample.at_s) <= 6]

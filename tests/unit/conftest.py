@@ -7,7 +7,7 @@ import gc
 from hypothesis import settings
 
 settings.register_profile("unhurried", deadline=None)
-if settings.get_current_profile_name() == "default":  # another one was asked for by whoever runs these tests
+if settings.get_current_profile_name() == "default":  # not where another one was asked for
     settings.load_profile("unhurried")  # how long an example takes says how busy the machine is
 
 

@@ -24,16 +24,16 @@ CREATED = Event(op="c", key=2, after=14, body="back", appended_ms=4100)
 WHOLE = [READ_1, READ_2, UPDATED, DELETED, TOMBSTONE, AGAIN, CREATED]
 
 
-def test_a_whole_topic_is_right_and_tells_its_delays() -> None:
+def test_a_whole_topic_is_right_and_has_delays() -> None:
     account = judge(HISTORY, WHOLE)
     assert (account.snapshot, account.streamed, account.again, account.wrong) == (2, 4, 0, [])
     assert account.delays_ms == [(1000, 500), (3000, 100), (2000, 100), (4000, 100)]
 
 
-def test_a_connector_may_go_back_and_tell_again() -> None:
+def test_a_connector_may_go_back_and_repeat_records() -> None:
     account = judge(HISTORY, [READ_1, READ_2, READ_2, *WHOLE[2:], UPDATED, DELETED, TOMBSTONE, AGAIN, CREATED])
     assert (account.snapshot, account.streamed, account.again, account.wrong) == (2, 4, 5, [])
-    assert account.delays_ms[0] == (1000, 500)  # of what was told first
+    assert account.delays_ms[0] == (1000, 500)  # of the first report
 
 
 @pytest.mark.parametrize("missing", [event for event in WHOLE if event is not TOMBSTONE])

@@ -26,13 +26,15 @@ def test_a_killed_process_of_a_worker_ends_its_run_where_the_next_begins() -> No
     assert twice(lines) == []
 
 
-def test_a_run_that_nobody_stopped_overlaps_its_successor() -> None:
+def test_a_run_without_a_stop_overlaps_its_successor() -> None:
     zombie = [line for line in ticking("a/0", "w-0", 0, 5000) if line.what != "STOP"]
     assert len(twice(sorted([*zombie, *ticking("a/0", "w-1", 1000, 2000)]))) == 1
 
 
 def test_a_gap_counts_from_the_last_tick_before_to_the_first_after() -> None:
-    lines = sorted([*ticking("a/0", "w-0", 0, 1000), *ticking("a/0", "w-0", 6000, 7000), *ticking("a/1", "w-1", 0, 7000)])
+    lines = sorted(
+        [*ticking("a/0", "w-0", 0, 1000), *ticking("a/0", "w-0", 6000, 7000), *ticking("a/1", "w-1", 0, 7000)]
+    )
     assert gaps_ms(lines, from_ms=900, to_ms=6900) == {"a/0": 5200, "a/1": 200}
 
 

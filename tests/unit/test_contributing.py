@@ -1,4 +1,4 @@
-"""The pages for people who change the code: every folder has its line, and every recipe names only what is there."""
+"""The contributor pages: every folder has its line, and every recipe names only what exists."""
 
 import re
 
@@ -8,12 +8,15 @@ from unit.test_docs import OPERATOR, REPOSITORY, read, section
 
 
 def test_the_design_names_every_folder_and_only_paths_that_exist() -> None:
-    """A file's first sentence says its idea, so the page has no table of files; it stays short enough to be read as a whole."""
+    """A file's first sentence says its idea, so the page has no table of files; it stays short enough to be read as a
+    whole."""
     page = read("design.md")
     assert len(page.splitlines()) <= 250
     section_of_folders = section(page, "## The folders")
     folders = {str(path.parent.relative_to(OPERATOR)) for path in OPERATOR.glob("*/**/*.py")}
-    packages = {path.name for path in OPERATOR.parent.iterdir() if path.is_dir() and not path.name.startswith(("_", "."))} - {OPERATOR.name}
+    packages = {
+        path.name for path in OPERATOR.parent.iterdir() if path.is_dir() and not path.name.startswith(("_", "."))
+    } - {OPERATOR.name}
     assert [name for name in sorted(folders | packages) if f"`{name}`" not in section_of_folders] == []
     for path in re.findall(r"`((?:api|cli|core|kafka|kube|runtime|tests|deploy)/[\w/]+(?:\.py)?)`", page):
         assert (OPERATOR / path).exists() or (REPOSITORY / path).exists(), path
@@ -22,7 +25,8 @@ def test_the_design_names_every_folder_and_only_paths_that_exist() -> None:
 # Contributing
 
 RECIPES = (
-    "A protocol", "A preset", "A guard", "A kind of workload", "A certificate", "A role", "A fault", "A conformance row", "A Spark table",
+    "A protocol", "A preset", "A guard", "A kind of workload", "A certificate", "A role", "A fault",
+    "A conformance row", "A Spark table",
 )  # fmt: skip
 
 
@@ -32,7 +36,7 @@ def named_paths(text: str) -> set[str]:
 
 
 def is_there(named: str) -> bool:
-    """Tell whether a path exists, and the test or function in it."""
+    """Whether a path exists, and the test or function in it."""
     path, _, test = named.partition("::")
     file = REPOSITORY / path
     return file.exists() and (not test or f"def {test}(" in file.read_text(encoding="utf-8"))
@@ -44,17 +48,21 @@ def test_a_recipe_names_only_what_exists() -> None:
     assert len(found) > 60
     assert [name for name in sorted(found) if not is_there(name)] == []
     assert not is_there("tests/unit/core/test_plan.py::test_gone")
-    catalog = "".join(f.read_text(encoding="utf-8") for f in (REPOSITORY / "tests" / "mutants" / "catalog").glob("*.py"))
+    catalog = "".join(
+        f.read_text(encoding="utf-8") for f in (REPOSITORY / "tests" / "mutants" / "catalog").glob("*.py")
+    )
     mutants = set(re.findall(r'run\.py "([^"]+)"', text)) - {"NAME"}
     assert mutants
     assert [name for name in mutants if f'"{name}"' not in catalog] == []
 
 
-def test_words_of_a_recipe_are_in_the_files_beside_them() -> None:
-    """A row such as | file | a member of `Guard` |: whoever renames the one finds the other."""
+def test_names_of_a_recipe_are_in_the_files_beside_them() -> None:
+    """A row such as | file | a member of `Guard` |: a renamed member makes this test fail."""
     lost = []
     for recipe in RECIPES:
-        for files, what in re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE):
+        for files, what in re.findall(
+            r"^\| ([^|]+) \| ([^|]+) \|$", section(read("CONTRIBUTING.md"), f"### {recipe}"), re.MULTILINE
+        ):
             cells = [files, what] if "`" in files else [what, what]
             sources = [REPOSITORY / path for path in named_paths(cells[0])]
             words = [w for w in re.findall(r"`([A-Za-z_]+)`", cells[1]) if w not in ("RemovalHeld", "Held", "select")]

@@ -1,4 +1,4 @@
-"""What Connect's tasks write, told in the form in which consumers tell of records: nothing is added, nothing is lost."""
+"""Ticks of Connect's tasks are translated to the lines that consumers write: nothing is added, nothing is lost."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def rows(*more: str) -> list[str]:
 
 
 def test_ticks_are_records_and_starts_and_stops_are_what_is_held() -> None:
-    told = Teller().lines(
+    lines = Teller().lines(
         ["1000 START clock", "1010 START clock/3", *ticks(3, 1020, 1220, 1420), "1500 STOP clock/3", "1510 STOP clock"]
     )
-    assert told == [
+    assert lines == [
         {"kind": "assigned", "at_ms": 1010, "partitions": [3]},
         {
             "kind": "consumed",
@@ -41,7 +41,7 @@ def test_standstill_of_a_task_is_what_lies_between_its_ticks_in_two_workers() ->
     assert measure.moves({0: measure.received(here), 1: measure.received(there)}, since_ms=0, until_ms=20_000) == 1
 
 
-def test_ticks_of_one_look_go_on_in_the_next() -> None:
+def test_a_second_reading_continues_the_offsets_of_the_first() -> None:
     teller = Teller()
     first, second = teller.lines(ticks(0, 0, 200)), teller.lines(ticks(0, 400, 600))
     assert measure.received([*first, *second]) == {0: [(0, 600)]}
@@ -49,15 +49,15 @@ def test_ticks_of_one_look_go_on_in_the_next() -> None:
 
 
 def test_file_is_read_on_and_a_row_that_is_still_written_is_left_for_later(tmp_path: Path) -> None:
-    file, told = tmp_path / "stock-1_0f3a-77_1000.ticks", TickVoices(tmp_path)
-    assert told.voices() == []
+    file, voices = tmp_path / "stock-1_0f3a-77_1000.ticks", TickVoices(tmp_path)
+    assert voices.voices() == []
     file.write_text("10 START clock/0\n20 TICK clo")
-    (voice,) = told.voices()
+    (voice,) = voices.voices()
     assert (voice.pod_name, voice.uid) == ("stock-1", "0f3a-77")
     assert [line["kind"] for line in voice.lines] == ["assigned"]
     with file.open("a") as more:
         more.write("ck/0\n220 TICK clock/0\n")
-    (voice,) = told.voices()
+    (voice,) = voices.voices()
     assert [line["kind"] for line in voice.lines] == ["assigned", "consumed"]
     assert measure.received(voice.lines) == {0: [(20, 220)]}
 

@@ -1,7 +1,7 @@
 """What the demo says about standing still, on lines that real consumers printed, and against a plainer way to count.
 
-The recordings are of one run: three pods rolled as dynamic members and with the operator, and pod 2 of each of two groups
-scaled away. Times are milliseconds since ten seconds before the rolling restart; the scale-down was at 46.6 s.
+The recordings are of one run: three pods rolled as dynamic members and with the operator, and pod 2 of each of two
+groups scaled away. Times are milliseconds since ten seconds before the rolling restart; the scale-down was at 46.6 s.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def consumed(partition: int, *received: tuple[int, int], at_ms: int = 0) -> Line
     return {"kind": "consumed", "at_ms": at_ms, "partitions": partitions}
 
 
-def told(*kinds: tuple[str, int]) -> list[Line]:
+def events(*kinds: tuple[str, int]) -> list[Line]:
     return [{"kind": kind, "at_ms": at_ms, "partitions": [0, 1]} for kind, at_ms in kinds]
 
 
@@ -64,7 +64,7 @@ def test_rolling_dynamic_members_interrupts_those_that_run_on_and_moves_partitio
     assert measure.moves(by_ordinal(lines), since_ms=ROLL_AT_MS, until_ms=until_ms) == 15
 
 
-def test_rolling_with_the_operator_interrupts_nobody_and_moves_nothing() -> None:
+def test_rolling_with_the_operator_interrupts_and_moves_nothing() -> None:
     """The same code on the other recording, in which three pods restarted just as well."""
     lines = lines_of("rolling-restart-managed")
     assert sum(line["kind"] == "closed" for line in lines) == 3
@@ -107,7 +107,7 @@ def test_takeover_is_from_the_last_record_of_the_departed_to_the_first_elsewhere
     assert max(seconds for seconds in found.values() if seconds is not None) == takeover_s
 
 
-def test_partition_that_nobody_took_over_yet_is_said_to_be_so() -> None:
+def test_partition_that_was_not_taken_over_yet_is_marked() -> None:
     lines = lines_of("scale-down-by-hand")
     departed = [line for line in lines if line["pod"].endswith("-2")]
     early = [line for line in lines if not line["pod"].endswith("-2") and line["at_ms"] < 90_000]
@@ -171,14 +171,14 @@ def test_group_is_steady_only_when_every_partition_has_been_for_long_enough() ->
 
 
 def test_revocation_at_the_end_of_a_process_is_no_interruption() -> None:
-    assert measure.interruptions(told(("assigned", 0), ("revoked", 10), ("closed", 11)), 0) == []
-    assert measure.interruptions(told(("assigned", 0), ("lost", 10), ("assigned", 260)), 0) == [0.25]
-    assert measure.interruptions(told(("revoked", 10), ("assigned", 260)), 300) == []
+    assert measure.interruptions(events(("assigned", 0), ("revoked", 10), ("closed", 11)), 0) == []
+    assert measure.interruptions(events(("assigned", 0), ("lost", 10), ("assigned", 260)), 0) == [0.25]
+    assert measure.interruptions(events(("revoked", 10), ("assigned", 260)), 300) == []
 
 
-def test_held_partitions_follow_the_process_own_words() -> None:
-    assert measure.held_partitions(told(("assigned", 0))) == (0, 1)
-    assert measure.held_partitions(told(("assigned", 0), ("lost", 1))) == ()
+def test_held_partitions_follow_the_process_own_lines() -> None:
+    assert measure.held_partitions(events(("assigned", 0))) == (0, 1)
+    assert measure.held_partitions(events(("assigned", 0), ("lost", 1))) == ()
 
 
 def test_pod_that_comes_back_under_its_name_moves_nothing() -> None:
@@ -198,7 +198,7 @@ def worked(offsets: list[list[int]], *, at_ms: int = 0, delays: dict[str, int] |
 
 
 def test_records_worked_on_twice_are_counted_each_time_again() -> None:
-    lines = [worked([[0, 9]]), worked([[5, 9], [10, 12]]), worked([[9, 9]]), *told(("assigned", 3))]
+    lines = [worked([[0, 9]]), worked([[5, 9], [10, 12]]), worked([[9, 9]]), *events(("assigned", 3))]
     assert measure.read_twice(lines) == 6
     assert measure.read_twice([worked([[0, 9]]), worked([[10, 12]])]) == 0
 
@@ -262,8 +262,14 @@ def test_run_that_is_as_promised_differs_in_nothing() -> None:
         (replace(GOOD, scale_down_with=replace(TAKEN, member_ended_by=report.SESSION_EXPIRY)), "not removed by the"),
         (replace(GOOD, unconsumed_records={**GOOD.unconsumed_records, "managed": 3}), "did not receive 3"),
         (replace(GOOD, roll_without=QUIET), "the measurement cannot be right"),
-        (replace(GOOD, state_with=replace(RESTORED, rebalances=2)), "with StaticGroup caused 2 rebalances and 0 rebuilds"),
-        (replace(GOOD, state_with=replace(RESTORED, rebuilds=1)), "with StaticGroup caused 0 rebalances and 1 rebuilds"),
+        (
+            replace(GOOD, state_with=replace(RESTORED, rebalances=2)),
+            "with StaticGroup caused 2 rebalances and 0 rebuilds",
+        ),
+        (
+            replace(GOOD, state_with=replace(RESTORED, rebuilds=1)),
+            "with StaticGroup caused 0 rebalances and 1 rebuilds",
+        ),
         (replace(GOOD, state_without=replace(REBUILT, rebuilds=0)), "dynamic members rebuilt nothing"),
         (replace(GOOD, state_without=replace(REBUILT, stillness=RESTORED.stillness)), "stood still no longer without"),
         (replace(GOOD, scale_down_without=replace(TAKEN, takeover_s=2.0)), "no slower without the operator"),
@@ -321,7 +327,9 @@ ROLES = [(GOOD, CONSUMER), (STREAMS_GOOD, STREAMS), (CONNECT_GOOD, CONNECT)]
         (replace(CONNECT_GOOD, scale_down_without=TAKEN), CONNECT, "no slower without the operator"),
     ],
 )
-def test_each_broken_promise_of_a_role_is_named_in_its_words(figures: Figures, words: Wording, said: str) -> None:
+def test_each_broken_promise_of_a_role_is_named_in_the_terms_of_the_role(
+    figures: Figures, words: Wording, said: str
+) -> None:
     (found,) = differences(figures, words)
     assert said in found
 
@@ -334,7 +342,7 @@ def test_one_rebalance_keeps_the_promise_of_a_role_whose_leader_returns_with_one
     assert "at most 1 rebalance, which moved nothing" in words.promise
 
 
-def test_rows_tell_of_what_a_role_has_and_of_nothing_else() -> None:
+def test_rows_show_only_what_a_role_has() -> None:
     names = [[name for name, _, _ in report.rows(figures, words)] for figures, words in ROLES]
     assert [sum(name == "records restored" for name in each) for each in names] == [1, 2, 0]
     assert [sum(name == "running consumers interrupted, sum" for name in each) for each in names] == [1, 0, 0]
@@ -352,7 +360,7 @@ def test_table_fits_eighty_columns_and_holds_both_values_of_every_row(figures: F
 
 
 def test_work_given_up_by_a_process_counts_until_it_is_asked_to_end() -> None:
-    lines = told(("assigned", 0), ("revoked", 100), ("assigned", 200), ("lost", 300), ("revoked", 900))
+    lines = events(("assigned", 0), ("revoked", 100), ("assigned", 200), ("lost", 300), ("revoked", 900))
     assert measure.given_up(lines, since_ms=50, until_ms=None) == 6
     assert measure.given_up(lines, since_ms=50, until_ms=900) == 4
     assert measure.given_up(lines, since_ms=150, until_ms=900) == 2
@@ -392,7 +400,7 @@ def test_live_view_fits_the_terminal_and_shows_every_part(width: int, height: in
         assert words in text
 
 
-def test_strip_shows_who_consumed_and_then_that_nobody_did() -> None:
+def test_strip_shows_the_consumer_and_then_an_idle_partition() -> None:
     moment = picture()
     assert view.strip(moment.groups[1], 2, moment, 30).plain == view.SHADES[1] * 30
     drawn = view.strip(moment.groups[1], 3, moment, 30).plain
@@ -411,7 +419,7 @@ def test_plain_line_names_the_partitions_that_stand_still() -> None:
     assert line.startswith("1:01   dynamic: 120 records/s, 0 rebalances, standing still: p1 41 s, p3 41 s, p5 41 s | ")
 
 
-def test_view_speaks_of_tasks_where_tasks_are_the_work() -> None:
+def test_view_counts_tasks_where_tasks_are_the_work() -> None:
     moment = replace(picture(), words=CONNECT)
     assert "120 ticks/s, 0 rebalances, standing still: t1 41 s, t3 41 s, t5 41 s" in view.plain(moment)
     calm = replace(moment, groups=tuple(replace(group, still_s={}) for group in moment.groups))

@@ -1,7 +1,7 @@
 """Hold the locks against what pyproject.toml asks for, and the product against the insides of other people's packages.
 
-The one idea: whoever leans on a private member of a library names it in a test, so that an upgrade fails there and not in a
-cluster.
+The one idea: code that uses a private member of a library names it in a test, so that an upgrade fails there and not in
+a cluster.
 """
 
 import ast
@@ -33,7 +33,10 @@ def requirements(*extras: str) -> list[Requirement]:
 
 def pins(lock: str) -> dict[str, str]:
     text = (REPOSITORY / lock).read_text(encoding="utf-8")
-    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)(?:\[\S+\])?==([^\s;]+)", text, re.M)}
+    return {
+        canonicalize_name(name): version
+        for name, version in re.findall(r"^([\w.-]+)(?:\[\S+\])?==([^\s;]+)", text, re.M)
+    }
 
 
 @pytest.mark.parametrize("lock", LOCKS)
@@ -41,7 +44,9 @@ def test_lock_holds_what_the_project_asks_for_within_its_bounds(lock: str) -> No
     pinned = pins(lock)
     wanted = {str(r): pinned.get(canonicalize_name(r.name)) for r in requirements(*LOCKS[lock])}
     assert len(wanted) > 8
-    assert [text for text, version in wanted.items() if version is None or not Requirement(text).specifier.contains(version)] == []
+    assert [
+        text for text, version in wanted.items() if version is None or not Requirement(text).specifier.contains(version)
+    ] == []
 
 
 def test_signer_for_msk_brings_nothing_that_the_image_has_in_another_version() -> None:

@@ -44,13 +44,19 @@ def unknown_values(value: Any, known: Any, path: str = "") -> list[str]:
     if not isinstance(value, dict) or not known:
         return []
     return [f"{path}.{key}" for key in value if key not in known] + [
-        found for key, child in value.items() if key in known for found in unknown_values(child, known[key], f"{path}.{key}")
+        found
+        for key, child in value.items()
+        if key in known
+        for found in unknown_values(child, known[key], f"{path}.{key}")
     ]
 
 
 @pytest.mark.parametrize("example", list(examples()))
 def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
-    definitions = {"KafkaConnection": crd.kafka_connection_crd, "ClusterKafkaConnection": crd.cluster_kafka_connection_crd}
+    definitions = {
+        "KafkaConnection": crd.kafka_connection_crd,
+        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd,
+    }
     definition = definitions.get(example.get("kind", ""), crd.static_group_crd)()
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     match example.get("kind"):

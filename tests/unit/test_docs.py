@@ -1,7 +1,7 @@
 """Hold the documentation against the code: what a user can meet is documented, and what is documented exists.
 
-The one idea: each page's claim that a machine can check is checked here, so that a renamed guard, metric, setting, value
-or file breaks a test and not a reader's evening.
+The one idea: each page's claim that a machine can check is checked here, so that a renamed guard, metric, setting,
+value or file breaks a test and not a reader's evening.
 """
 
 import ast
@@ -91,7 +91,8 @@ def broken_links(page: Path, text: str) -> list[str]:
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# One `head`\n", encoding="utf-8")
-    text = "# One `head`\n[a](#one-head) [b](#two) [c](gone.md) [d](page.md#one-head) [`e`](page.md#x) [f](https://example)\n"
+    text = "# One `head`\n[a](#one-head) [b](#two) [c](gone.md) [d](page.md#one-head) "
+    text += "[`e`](page.md#x) [f](https://example)\n"
     assert broken_links(page, text) == ["#two", "gone.md", "page.md#x"]
     other = tmp_path / "other.md"
     other.write_text(text, encoding="utf-8")
@@ -137,7 +138,7 @@ def test_generated_pages_are_fresh() -> None:
         )
 
 
-def test_generator_tells_a_stale_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_generator_detects_a_stale_page(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     module = generator()
     assert module.main(["--check"]) == 0
     page = DOCS / "reference" / "settings.md"
@@ -206,7 +207,11 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
 def test_no_page_names_a_condition_reason_that_does_not_exist() -> None:
     page = read("guide", "troubleshooting.md")
     sections = [section(page, f"### {heading.value}") for heading in ConditionType]
-    named = {reason for each in sections for _, reason in re.findall(r"^\| (True|False|Unknown) \| `(\w+)`", each, re.MULTILINE)}
+    named = {
+        reason
+        for each in sections
+        for _, reason in re.findall(r"^\| (True|False|Unknown) \| `(\w+)`", each, re.MULTILINE)
+    }
     assert len(named) > len(ConditionType)
     assert named <= set(Reason)
 
@@ -335,14 +340,27 @@ def test_changelog_begins_with_what_is_unreleased_and_knows_the_present_version(
     assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
 
-def test_glossary_gives_each_word_one_meaning_and_one_file() -> None:
-    rows = re.findall(r"^\| \*\*(.+?)\*\* \| (.+) \| \[`([\w/.]+)`\]\(\S+/\3\) \|$", read("reference", "glossary.md"), re.MULTILINE)
+def test_glossary_gives_each_term_one_meaning_and_one_file() -> None:
+    rows = re.findall(
+        r"^\| \*\*(.+?)\*\* \| (.+) \| \[`([\w/.]+)`\]\(\S+/\3\) \|$", read("reference", "glossary.md"), re.MULTILINE
+    )
     words = [word for word, _, _ in rows]
     assert len(words) >= 30
     assert words == sorted(set(words))
     assert len(re.findall(r"^\| \*\*", read("reference", "glossary.md"), re.MULTILINE)) == len(rows)
     assert all(30 <= len(meaning) <= 260 for _, meaning, _ in rows)
-    known = {"carrier", "first seen", "suspect", "unseen", "settle", "unattributed", "certificate", "seat", "barrier", "holding"}
+    known = {
+        "carrier",
+        "first seen",
+        "suspect",
+        "unseen",
+        "settle",
+        "unattributed",
+        "certificate",
+        "seat",
+        "barrier",
+        "holding",
+    }
     assert known | {"round", "plan", "guard"} <= set(words)
 
 
@@ -362,7 +380,9 @@ def test_upgrades_take_the_new_charts_defaults(page: Path) -> None:
 def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
     preset = env_names(Preset.KAFKA_STREAMS)
     assert preset is not None
-    declared = dict(re.findall(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md"), re.MULTILINE))
+    declared = dict(
+        re.findall(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md"), re.MULTILINE)
+    )
     assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
 
 
@@ -384,10 +404,18 @@ def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
 
 def test_every_preset_and_every_sample_is_among_the_frameworks() -> None:
     page = read("guide", "frameworks.md")
-    by_role = {Preset.KAFKA_STREAMS: "`role: Streams`", Preset.CONNECT: "`role: Connect`", Preset.DEBEZIUM: "`role: Connect`"}
+    by_role = {
+        Preset.KAFKA_STREAMS: "`role: Streams`",
+        Preset.CONNECT: "`role: Connect`",
+        Preset.DEBEZIUM: "`role: Connect`",
+    }
     for preset in set(Preset) - {Preset.CUSTOM}:
         assert by_role.get(preset, f"`preset: {preset.value}`") in section(page, "## Static members")
-    named = set(re.findall(r"^\| \[[^]]+\]\(\.\./\.\./deploy/samples/([\w-]+)\.yaml\)", section(page, "## Samples"), re.MULTILINE))
+    named = set(
+        re.findall(
+            r"^\| \[[^]]+\]\(\.\./\.\./deploy/samples/([\w-]+)\.yaml\)", section(page, "## Samples"), re.MULTILINE
+        )
+    )
     assert named == {path.stem for path in (REPOSITORY / "deploy" / "samples").glob("framework-*.yaml")}
 
 

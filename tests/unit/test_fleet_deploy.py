@@ -164,7 +164,7 @@ def test_every_pod_is_restricted(name: str) -> None:
         }
 
 
-def test_no_stranger_may_give_a_driver_work() -> None:
+def test_no_other_pod_may_give_a_driver_work() -> None:
     """Spark, Security: with `spark.authenticate` each application on Kubernetes has a secret of its own."""
     for settings in (properties(), application()["spec"]["sparkConf"]):
         assert settings["spark.authenticate"] == settings["spark.network.crypto.enabled"] == "true"
@@ -210,7 +210,7 @@ def test_both_ways_have_the_same_settings() -> None:
 
 
 def test_every_reference_in_the_arguments_has_a_value() -> None:
-    """Kubernetes leaves `$(NAME)` as it is when nobody sets it; the two of the API server's service it always sets."""
+    """Kubernetes leaves `$(NAME)` as it is when it is not set; the two of the API server's service it always sets."""
     (container,) = driver_pod()["containers"]
     used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
     service = {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"}

@@ -1,4 +1,4 @@
-"""The house stays one in which a reader finds the way: no circle of imports, and no folder that nobody can survey."""
+"""The source stays readable: no circle of imports, and no folder with too many files."""
 
 from __future__ import annotations
 

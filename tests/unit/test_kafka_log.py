@@ -32,7 +32,7 @@ def kinds(events: list[GroupEvent], group_id: str) -> Counter[GroupEventKind]:
 
 @pytest.mark.parametrize("recording", ["classic-4.4.0.txt", "classic-3.9.2.txt"])
 def test_every_event_of_a_classic_group_of_static_members_is_read(recording: str) -> None:
-    """Both coordinators, the Java one of Kafka 4 and the Scala one of Kafka 3, tell the same story."""
+    """Both coordinators, the Java one of Kafka 4 and the Scala one of Kafka 3, log the same events."""
     assert kinds(parse(recording), "classic-st") == {
         K.MEMBER_JOINED: 4,
         K.REBALANCE_PREPARED: 7,
@@ -77,7 +77,7 @@ def test_every_event_of_a_consumer_group_is_read() -> None:
     }
 
 
-def test_a_member_that_closes_for_good_is_told_from_one_that_expires() -> None:
+def test_a_member_that_closes_for_good_differs_from_one_that_expires() -> None:
     events = parse("consumer-4.4.0.txt")
     ends = [e for e in events if e.group_id == "consumer-dyn" and e.kind in (K.LEFT, K.SESSION_EXPIRED)]
     assert [(e.kind, e.member_id) for e in ends] == [
@@ -221,7 +221,7 @@ def test_the_logs_of_several_nodes_are_merged_by_time(tmp_path: Path) -> None:
     assert log.count_rebalances("classic-st") == 7
 
 
-def test_waiting_for_an_event_that_does_not_come_tells_what_came() -> None:
+def test_waiting_for_an_event_that_does_not_come_names_what_came() -> None:
     log = GroupLog({1: RECORDED / "consumer-4.4.0.txt"})
     assert log.wait_for_kind(K.JOIN_REFUSED, "consumer-st", timeout_s=0).instance_id == "s-1"
     with pytest.raises(TimeoutError, match="EpochBumped"):

@@ -20,7 +20,9 @@ sys.path.insert(0, str(REPOSITORY / "deploy"))
 
 from release import archives, chart, checks, facts, image, plugin  # noqa: E402
 
-FACTS = facts.Facts(version="1.2.3", at_s=1_800_000_000, image="registry.example/sg", base_url="https://example.invalid/v1.2.3")
+FACTS = facts.Facts(
+    version="1.2.3", at_s=1_800_000_000, image="registry.example/sg", base_url="https://example.invalid/v1.2.3"
+)
 
 
 def test_the_same_files_make_the_same_archive_whenever_it_is_made(tmp_path: Path) -> None:
@@ -31,7 +33,10 @@ def test_the_same_files_make_the_same_archive_whenever_it_is_made(tmp_path: Path
     package.write_bytes(packed)
     assert archives.repacked(package, FACTS.at_s) == packed
     with tarfile.open(package) as tar:
-        assert [(m.name, m.mode, m.mtime, m.uid) for m in tar] == [("b", 0o755, FACTS.at_s, 0), ("a", 0o644, FACTS.at_s, 0)]
+        assert [(m.name, m.mode, m.mtime, m.uid) for m in tar] == [
+            ("b", 0o755, FACTS.at_s, 0),
+            ("a", 0o644, FACTS.at_s, 0),
+        ]
 
 
 def test_an_archive_of_helm_loses_its_time_and_keeps_its_order(tmp_path: Path) -> None:
@@ -63,10 +68,10 @@ def test_the_time_of_a_release_can_be_given(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_the_card_of_a_release_has_what_artifact_hub_shows() -> None:
     card = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8") + chart.annotations(FACTS))
-    told = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
-    assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= told.keys()
-    assert yaml.safe_load(told["images"])[0]["image"] == "registry.example/sg:1.2.3"
-    changes = yaml.safe_load(told["changes"])
+    annotations = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
+    assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= annotations.keys()
+    assert yaml.safe_load(annotations["images"])[0]["image"] == "registry.example/sg:1.2.3"
+    changes = yaml.safe_load(annotations["changes"])
     assert 0 < len(changes) <= chart.CHANGES_MAX
     assert {each["kind"] for each in changes} <= {"added", "changed", "deprecated", "removed", "fixed", "security"}
     assert all(each["description"] and "](" not in each["description"] for each in changes)
@@ -88,7 +93,10 @@ def test_the_krew_manifest_names_an_archive_with_the_plugin_and_its_licence() ->
     manifest = yaml.safe_load(plugin.krew_manifest(FACTS, digest))
     jsonschema.Draft202012Validator(checks.KREW).validate(manifest)
     (platform,) = manifest["spec"]["platforms"]
-    assert (platform["uri"], platform["sha256"]) == ("https://example.invalid/v1.2.3/kubectl-staticgroup-1.2.3.tar.gz", digest)
+    assert (platform["uri"], platform["sha256"]) == (
+        "https://example.invalid/v1.2.3/kubectl-staticgroup-1.2.3.tar.gz",
+        digest,
+    )
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         assert {m.name: m.mode for m in tar} == {platform["bin"]: 0o755, "LICENSE": 0o644}
         assert {each["from"] for each in platform["files"]} == set(tar.getnames())
@@ -96,7 +104,13 @@ def test_the_krew_manifest_names_an_archive_with_the_plugin_and_its_licence() ->
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": "1.2.3"}, {"homepage": "http://x"}, {"shortDescription": "Two\nlines"}, {"platforms": []}, {"colour": "red"}],
+    [
+        {"version": "1.2.3"},
+        {"homepage": "http://x"},
+        {"shortDescription": "Two\nlines"},
+        {"platforms": []},
+        {"colour": "red"},
+    ],
     ids=lambda change: next(iter(change)),
 )
 def test_a_manifest_that_krew_refuses_is_refused(change: Mapping[str, Any]) -> None:
@@ -126,7 +140,9 @@ def archived(path: Path, *layers: Mapping[str, bytes], broken: bool = False) -> 
         return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
     config = json.dumps({"architecture": "amd64", "os": "linux"}).encode()
-    manifest = json.dumps({"config": {"digest": digest(config)}, "layers": [{"digest": digest(b)} for b in blobs]}).encode()
+    manifest = json.dumps(
+        {"config": {"digest": digest(config)}, "layers": [{"digest": digest(b)} for b in blobs]}
+    ).encode()
     index = json.dumps({"manifests": [{"digest": digest(manifest)}]}).encode()
     files = {f"blobs/{digest(b).replace(':', '/')}": b for b in (*blobs, config, manifest)} | {"index.json": index}
     with tarfile.open(path, "w") as tar:

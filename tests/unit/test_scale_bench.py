@@ -27,7 +27,8 @@ apiserver_request_total{code="409",component="apiserver",dry_run="",group="stati
 apiserver_request_duration_seconds_count{verb="PUT"} 99
 """
 KEPT: dict[str, float | None] = {
-    "rss_max_mib": 200, "cold_start_s": 15, "edits_20_p99_s": 1, "edits_50_p99_s": 1, "scale_down_p99_s": 30, "scale_down_lost": 0,
+    "rss_max_mib": 200, "cold_start_s": 15, "edits_20_p99_s": 1, "edits_50_p99_s": 1, "scale_down_p99_s": 30,
+    "scale_down_lost": 0,
     "idle_api_writes": 0, "idle_kafka_calls_per_s": 1000 / 30, "roll_leaves": 0,
 }  # fmt: skip
 
@@ -49,7 +50,11 @@ def test_a_text_without_requests_is_no_api_server() -> None:
 
 
 def test_what_grew_and_changes_something_is_a_write() -> None:
-    after = EXPOSITION.replace('verb="LIST",version="v1"} 7', 'verb="LIST",version="v1"} 70').replace("} 3", "} 4").replace("} 12", "} 15")
+    after = (
+        EXPOSITION.replace('verb="LIST",version="v1"} 7', 'verb="LIST",version="v1"} 70')
+        .replace("} 3", "} 4")
+        .replace("} 12", "} 15")
+    )
     writes = writes_between(requests_of(EXPOSITION), requests_of(after))
     assert writes == {"APPLY staticgroups/status": 1, "PUT leases": 3}
     assert without_leases(writes) == 1
@@ -80,14 +85,17 @@ def test_percentiles_are_nearest_ranks() -> None:
 
 
 def test_the_page_marks_what_is_not_kept_and_says_what_was_ended() -> None:
-    ended = result(scale_down_p99_s=30.5, roll_leaves=None) | {"subject": "plain", "details": {"ended": "scale-downs took more than 600 s"}}
+    ended = result(scale_down_p99_s=30.5, roll_leaves=None) | {
+        "subject": "plain",
+        "details": {"ended": "scale-downs took more than 600 s"},
+    }
     page = report.page([result(), ended])
     assert "| scale-downs at once: ended until removed, p99 | 30 s | 30 s | **30.5 s** |" in page
     assert "| LeaveGroup requests during a rolling restart | 0 | 0 | **-** |" in page
     assert "plain: scale-downs took more than 600 s, so it was ended there." in page
 
 
-def test_members_speak_the_consumer_protocol() -> None:
+def test_members_use_the_consumer_protocol() -> None:
     assert ConsumerProtocolMemberMetadata.decode(subscription()).subscription == ["orders"]
     assert ConsumerProtocolMemberAssignment.decode(assignment([3, 4])).assignment == [("orders", [3, 4])]
 
@@ -96,7 +104,9 @@ def test_a_status_without_members_says_nothing_of_them() -> None:
     seen = Seen()
     seen.take({"metadata": {"generation": 2}})
     assert (seen.observed_generation, seen.joined, seen.departed) == (0, -1, -1)
-    seen.take({"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "members": {"expected": 3, "joined": 3}}})
+    seen.take(
+        {"metadata": {"generation": 2}, "status": {"observedGeneration": 2, "members": {"expected": 3, "joined": 3}}}
+    )
     assert (seen.observed_generation, seen.expected, seen.joined, seen.departed) == (2, 3, 3, 0)
 
 

@@ -24,7 +24,9 @@ def outside() -> ModuleType:
     return module
 
 
-@pytest.mark.parametrize("heading", ["The condition `TimeoutSufficient`", "What it costs: seat by seat", "E1, ended", "ältere_pods"])
+@pytest.mark.parametrize(
+    "heading", ["The condition `TimeoutSufficient`", "What it costs: seat by seat", "E1, ended", "ältere_pods"]
+)
 def test_an_anchor_is_that_of_code_hosting_sites(outside: ModuleType, heading: str) -> None:
     assert {outside.slug(heading)} == anchors(f"# {heading}\n")
 
@@ -41,8 +43,13 @@ def test_links_that_leave_the_pages_are_led_into_the_site(outside: ModuleType) -
         ("```\n[v](../../LICENSE)\n```", "```\n[v](../../LICENSE)\n```"),
     ):
         assert outside.rewritten(written, page) == led
-    assert outside.rewritten("[d](docs/design.md) [m](Makefile)", "README.md") == "[d](design.md) [m](repository/Makefile)"
-    assert outside.rewritten("[p](../../docs/design.md)", "repository/charts/staticgroup/README.md") == "[p](../../../design.md)"
+    assert (
+        outside.rewritten("[d](docs/design.md) [m](Makefile)", "README.md") == "[d](design.md) [m](repository/Makefile)"
+    )
+    assert (
+        outside.rewritten("[p](../../docs/design.md)", "repository/charts/staticgroup/README.md")
+        == "[p](../../../design.md)"
+    )
 
 
 def test_every_page_has_its_place_in_the_menu() -> None:

@@ -111,7 +111,7 @@ securityContext:
 {{- include "staticgroup.securityContext" $context -}}
 {{- end -}}
 
-{{/* The volume of the tokens that are lent to namespaces: the path of each says to whom. */}}
+{{/* The volume of the tokens that namespaces may use: the path of each contains its namespace. */}}
 {{- define "staticgroup.tokens" -}}
 {{- with .Values.operator.tokens -}}
 - name: tokens

@@ -1,4 +1,5 @@
-"""One seat searched to the end: whoever is removed is dead, whatever order pods, processes, brokers and operators act in.
+"""One seat searched to the end: a removed member is dead in whatever order pods, processes, brokers and operators act.
 
-The decisions are the product's own (`core.plan`, `core.members`, `runtime.members`, `kube.pods.book`): the model holds the world around them.
+The decisions are the product's own (`core.plan`, `core.members`, `runtime.members`, `kube.pods.book`): the model holds
+the world around them.
 """

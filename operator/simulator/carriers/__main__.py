@@ -24,7 +24,8 @@ def row(found: Found) -> str:
     bound = "exhausted" if found.is_exhausted else "UNSAFE" if found.trace else "cut off"
     inside = f", {found.inside:,} live inside the assumptions" if found.inside else ""
     return (
-        f"{found.scenario:42} {found.states:>9,} states {found.removals:>7,} removals  {found.questions:>6,} questions  "
+        f"{found.scenario:42} {found.states:>9,} states {found.removals:>7,} removals  "
+        f"{found.questions:>6,} questions  "
         f"{found.seconds:7.1f} s  {bound}{inside}"
     )
 
@@ -55,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 when no variant has a live removal outside of the assumptions, else 1.
     """
     parser = argparse.ArgumentParser(prog="python -m simulator.carriers", description=__doc__)
-    parser.add_argument("--deep", action="store_true", help="search the variants with several faults too; takes up to an hour")
+    parser.add_argument(
+        "--deep", action="store_true", help="search the variants with several faults too; takes up to an hour"
+    )
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="search this variant only")
     parser.add_argument("--list", action="store_true", help="name all variants")
     chosen = parser.parse_args(arguments)

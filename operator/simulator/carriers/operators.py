@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 
 from .pods import BACK, ENDED, LISTED_ENDED, LOST, RUNS, Seen, after, is_there, listed, number_of
-from .product import AGAIN, NOBODY, OTHER, SAME, Look, Product
+from .product import AGAIN, NOBODY, OTHER, SAME, Observation, Product
 from .scenario import Scenario
 from .state import DEAD, HOLDS_UNREMEMBERED, Backup, Pod, Position, Process, Standby, State
 from .world import Moves, silenced, spent, unremembered
@@ -21,17 +21,21 @@ def of_rounds(s: State, c: Scenario, product: Product) -> Acts:
 
     Notes
     -----
-    A round that ends after its description is as if it had not begun. A leave is carried out at once, unless it is to be late: what it takes
-    for dead stays dead, and one that is carried out later does what the end of the session does.
+    A round that ends after its description is as if it had not begun. A leave is carried out at once, unless it is to
+    be late: what it takes for dead stays dead, and one that is carried out later does what the end of the session does.
     """
     if s.gap:
         objects = tuple(_objects(s.pod))
         watch = s.watches + 1
         yield "LIST", s._replace(seen=listed(s.seen, objects), gap=False, events=(), watch=watch, watches=watch), 0
     elif s.step == 0:
-        yield f"look: {_told(s.holder)}", s._replace(step=1, asked=s.holder), 0
+        yield f"describe: {_member_name(s.holder)}", s._replace(step=1, asked=s.holder), 0
         if s.left.stale and s.before != s.holder:
-            yield f"look: {_told(s.before)} (STALE)", spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"), 0
+            yield (
+                f"describe: {_member_name(s.before)} (STALE)",
+                spent(s._replace(step=1, asked=s.before, is_stale=True), "stale"),
+                0,
+            )
         for says, after_it in _writes(s, c, product):
             yield says, after_it, 0
     elif s.step == 1:
@@ -54,7 +58,7 @@ def delivered(s: State, count: int) -> State:
 
 
 def _attributes(s: State, c: Scenario, product: Product) -> Acts:
-    """Yield what one description may add to the memory: as late as the watch may be, with every silence that may be over."""
+    """Yield what one description may add to the memory, for every lag of the watch and every silence."""
     shown = NOBODY if not s.asked else SAME if s.asked == s.known else AGAIN if s.asked == s.former else OTHER
     counts: Iterable[int] = range(len(s.events) + 1)
     if shown == OTHER and c.has_barrier:
@@ -75,13 +79,24 @@ def _silences(s: State, product: Product) -> Iterator[tuple[int, bool]]:
     return ((mask, age) for mask in masks for age in ages)
 
 
-def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: int, is_old: bool, *, is_late: bool) -> Acts:
-    is_host_told = c.tells_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
-    look = Look(
-        s.seen, s.watch, shown, speaks_from=abs(s.host) if is_host_told else 0, settled=settled, is_old=is_old, is_late=is_late,
-        ended_since=s.ended_since, off=s.off,
+def _attributed(
+    s: State, c: Scenario, product: Product, shown: int, settled: int, is_old: bool, *, is_late: bool
+) -> Acts:
+    is_host_current = (
+        c.shows_hosts and shown == OTHER and s.host and (c.is_consumer or (c.is_first_host_trusted and not s.known))
     )
-    memory = product.describe(s.memory, look)
+    observation = Observation(
+        s.seen,
+        s.watch,
+        shown,
+        address_of_pod=abs(s.host) if is_host_current else 0,
+        settled=settled,
+        is_old=is_old,
+        is_late=is_late,
+        ended_since=s.ended_since,
+        off=s.off,
+    )
+    memory = product.describe(s.memory, observation)
     carriers = product.carriers(memory)
     known = 0 if carriers is None else s.asked or s.known
     former = 0 if not product.has_former(memory) else s.known if s.known and s.known != known else s.former
@@ -89,23 +104,33 @@ def _attributed(s: State, c: Scenario, product: Product, shown: int, settled: in
     found = _by_assumptions(s, now, c, product, are_silent=bool(settled) and not is_late, is_old=is_old)
     if found is None:
         return
-    about = "" if not (settled or is_old or is_late) else f" (settled: {settled:b}{', old' if is_old else ''}{', after a pause' if is_late else ''})"
+    about = (
+        ""
+        if not (settled or is_old or is_late)
+        else f" (settled: {settled:b}{', old' if is_old else ''}{', after a pause' if is_late else ''})"
+    )
     yield f"barrier{about}", found, 0
     if s.asked and carriers is not None:
         yield from _decides(s, found, c, product, f"barrier{about}")
 
 
 def _decides(s: State, after_it: State, c: Scenario, product: Product, about: str) -> Acts:
-    """Yield the removal of a member that has no carrier any more, where the consistent reads show that nobody wants its id."""
+    """Yield the removal of a member without carriers, where consistent reads show that its id is not wanted."""
     now = delivered(after_it, len(after_it.events))
     objects = () if s.pod is None else (s.pod.number,)
     if product.removes(now.memory, now.seen, wanted=bool(s.wanted), objects=objects, was_removed=s.removed == s.asked):
         says = f"{about}, decides to remove m{s.asked}"
-        yield (says, now._replace(step=3, asked=s.asked), 0) if c.is_late else (f"{says}, LeaveGroup m{s.asked}", now, s.asked)
+        yield (
+            (says, now._replace(step=3, asked=s.asked), 0)
+            if c.is_late
+            else (f"{says}, LeaveGroup m{s.asked}", now, s.asked)
+        )
 
 
-def _by_assumptions(s: State, now: State, c: Scenario, product: Product, *, are_silent: bool, is_old: bool) -> State | None:
-    """Silence the processes of which A1 and A2 say from now on that they join no more; None where one has joined since the description.
+def _by_assumptions(
+    s: State, now: State, c: Scenario, product: Product, *, are_silent: bool, is_old: bool
+) -> State | None:
+    """Silence the processes that A1 and A2 exclude from now on; None where one has joined since the description.
 
     Parameters
     ----------
@@ -206,7 +231,14 @@ def of_operators(s: State, c: Scenario, product: Product) -> Moves:
 def _hands_over(s: State, c: Scenario) -> Moves:
     """Let another process lead, with the status as it is."""
     n = s._replace(
-        memory=s.status, known=s.status_known, former=0, gap=False, events=(), step=0, asked=0, deposed=s.asked if s.step == 3 else s.deposed
+        memory=s.status,
+        known=s.status_known,
+        former=0,
+        gap=False,
+        events=(),
+        step=0,
+        asked=0,
+        deposed=s.asked if s.step == 3 else s.deposed,
     )
     watch = s.watches + 1
     seen = listed((), _objects(s.pod))
@@ -217,7 +249,10 @@ def _hands_over(s: State, c: Scenario) -> Moves:
     if s.standby is not None:
         has_overlapped = s.standby.since < 0 or c.adopts_always
         name = s.position.watch if has_overlapped else s.standby.watch
-        yield "STANDBY leads", n._replace(seen=s.standby.seen, watch=name, ended_since=_has_ended(s.standby.seen), standby=None)
+        yield (
+            "STANDBY leads",
+            n._replace(seen=s.standby.seen, watch=name, ended_since=_has_ended(s.standby.seen), standby=None),
+        )
 
 
 def _has_ended(seen: Seen) -> bool:
@@ -235,14 +270,22 @@ def _restores(s: State, backup: Backup, *, is_seen: bool) -> Moves:
         if not any(p.pod == pod.number for p in processes):
             processes = (*processes, Process(pod.number))
     back = s._replace(
-        pod=pod, wanted=backup.wanted, processes=processes, status=backup.status, status_known=backup.known, step=0, asked=0, standby=None
+        pod=pod,
+        wanted=backup.wanted,
+        processes=processes,
+        status=backup.status,
+        status_known=backup.known,
+        step=0,
+        asked=0,
+        standby=None,
     )
     if is_seen:
         yield "etcd is RESTORED", back._replace(gap=True, events=(), position=Position(backup.position.watch, None))
         return
     seen = listed((), _objects(pod))
     yield "etcd is RESTORED unseen, a new leader goes on from its position", back._replace(
-        memory=backup.status, known=backup.known, former=0, seen=seen, watch=backup.position.watch, position=Position(backup.position.watch, seen), gap=False,
+        memory=backup.status, known=backup.known, former=0, seen=seen, watch=backup.position.watch,
+        position=Position(backup.position.watch, seen), gap=False,
         events=(), ended_since=False, is_broken=True,
     )  # fmt: skip
 
@@ -261,5 +304,5 @@ def is_by_assumption(s: State, member: int) -> bool:
     return s.is_broken or all(p.silenced not in (0, HOLDS_UNREMEMBERED) for p in ours)
 
 
-def _told(member: int) -> str:
+def _member_name(member: int) -> str:
     return f"m{member}" if member else "empty"

@@ -35,7 +35,11 @@ def after(seen: Seen, number: int, letter: str) -> Seen:
     """Add what was shown of one pod; what was shown before is not shown twice."""
     known = dict(seen)
     before = known.get(number, "")
-    if before.endswith(letter) or (letter == RUNS and before and before[-1] in "rlb") or (letter == LISTED_ENDED and before[-1:] == ENDED):
+    if (
+        before.endswith(letter)
+        or (letter == RUNS and before and before[-1] in "rlb")
+        or (letter == LISTED_ENDED and before[-1:] == ENDED)
+    ):
         return seen
     known[number] = before + letter
     return tuple(sorted(known.items()))
@@ -79,7 +83,11 @@ def contradicts(seen: Seen, objects: Iterable[tuple[int, str]]) -> bool:
 def book_of(seen: Seen, are_reused: bool = False) -> PodBook:
     """Feed the product's book with all that was shown."""
     now_s = BORN_S
-    book = PodBook(node_of=lambda name: node(name) if name else None, now_s=lambda: now_s, is_managed=lambda _namespace, _name: True)
+    book = PodBook(
+        node_of=lambda name: node(name) if name else None,
+        now_s=lambda: now_s,
+        is_managed=lambda _namespace, _name: True,
+    )
     version_no = 0
     for number, text in seen:
         for at, letter in enumerate(text):
@@ -96,7 +104,9 @@ def book_of(seen: Seen, are_reused: bool = False) -> PodBook:
 
 def node(name: str) -> NodeView:
     """Return the facts of a node that is as it should be."""
-    return NodeView(name=name, uid=f"node-{name}", kubelet_version="v1.36.3", kubelet_minor=36, machine=name, boot=f"boot-{name}")
+    return NodeView(
+        name=name, uid=f"node-{name}", kubelet_version="v1.36.3", kubelet_minor=36, machine=name, boot=f"boot-{name}"
+    )
 
 
 def node_of(number: int) -> str:
@@ -117,11 +127,15 @@ def _version(number: int, text: str, version_no: int, are_reused: bool) -> PodVe
         may_hold_id=True,
         restart_count=int(is_lost),
         was_lost=is_lost,
-        last_end=EndView(container_id=f"containerd://{number}", finished_at_s=BORN_S, reason="Error") if has_ended else None,
+        last_end=EndView(container_id=f"containerd://{number}", finished_at_s=BORN_S, reason="Error")
+        if has_ended
+        else None,
     )
     return PodVersion(
-        namespace=NAMESPACE, name=POD, uid=uid_of(number), resource_version=version_no, owner_name="web", node_name=node_of(number),
-        phase="Failed" if has_ended else "Running", phase_manager="kubelet", phase_has_statuses=True, phase_written_at_s=BORN_S,
+        namespace=NAMESPACE, name=POD, uid=uid_of(number), resource_version=version_no, owner_name="web",
+        node_name=node_of(number),
+        phase="Failed" if has_ended else "Running", phase_manager="kubelet", phase_has_statuses=True,
+        phase_written_at_s=BORN_S,
         created_at_s=100.0, scheduled_at_s=100.0, required=(view,), started_containers=frozenset({"app"}),
         instance_ids=frozenset({ID}), ids_are_fixed=True, addresses=(address_of(number, are_reused=are_reused),),
     )  # fmt: skip
@@ -137,7 +151,8 @@ class FakeStore:
 
     Parameters
     ----------
-    watch: name of the watch; "" while it is not whole. passed: whether it has passed a consistent read behind the description.
+    watch: name of the watch; "" while it is not whole. passed: whether it has passed a consistent read behind the
+        description.
     """
 
     def __init__(self, seen: Seen, *, watch: str, passed: bool, are_reused: bool = False) -> None:
@@ -165,7 +180,9 @@ class FakeStore:
         """Return one pod."""
         return self._book.index.get(uid)
 
-    def chain(self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[KnownPod, ...]:
+    def chain(
+        self, namespace: str, *, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
+    ) -> tuple[KnownPod, ...]:
         """Return every pod of the seat."""
         return self._book.index.chain(namespace, pod_names, instance_ids)
 

@@ -1,6 +1,6 @@
 """The product's own functions, asked with small numbers and answered with small numbers, each question once.
 
-Time is not counted: a silence, or the youth of a watch, has lasted for `settle` or it has not, and whoever asks says which.
+Time is not counted: the caller says whether a silence, or the youth of a watch, has lasted for `settle`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ from .pods import ID, NAMESPACE, POD, SCOPE, FakeStore, Seen, address_of, book_o
 NOW_S: Final = 1_800_000_000.0
 SETTLE_S: Final = 600.0
 SPEC: Final = StaticGroupSpec.model_validate(
-    {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "removal": {"holdSeconds": 0}}
+    {
+        "workloadRef": {"name": "web"},
+        "connectionRef": {"name": "kafka"},
+        "groupId": "orders",
+        "removal": {"holdSeconds": 0},
+    }
 )
 KNOWN, FORMER, NEW = "known", "former", "new"
 """In place of member ids: the one that is remembered, the one before it that is remembered too, and any other one."""
@@ -40,15 +45,17 @@ NOBODY, SAME, OTHER, AGAIN = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a round sees, but for what it remembers.
+class Observation:
+    """What a round sees, without its memory.
 
     Parameters
     ----------
     seen: what the watch has brought. watch: its number; 0 while it is not whole.
-    shown: NOBODY, SAME, OTHER or AGAIN. speaks_from: number of the pod whose address the member has; 0 where it is not current.
+    shown: NOBODY, SAME, OTHER or AGAIN. address_of_pod: number of the pod whose address the member has; 0 where it is
+        not current.
     passed: the watch has passed a read behind the description.
-    settled: which silences have lasted for `settle`: bits by the place of each suspect. is_old: the youth of the watch likewise.
+    settled: which silences have lasted for `settle`: bits by the place of each suspect. is_old: the youth of the watch
+        likewise.
     is_late: more than a poll interval after the description before.
     ended_since: a pod has got its certificate since the description before.
     off: bits of the pods whose Node objects are gone.
@@ -57,7 +64,7 @@ class Look:
     seen: Seen
     watch: int
     shown: int
-    speaks_from: int = 0
+    address_of_pod: int = 0
     passed: bool = True
     settled: int = 0
     is_old: bool = False
@@ -71,7 +78,8 @@ class Product:
 
     Parameters
     ----------
-    is_consumer: the group speaks KIP-848. is_host_told: the address of a member is current. are_reused: pods get addresses of others.
+    is_consumer: a KIP-848 group. is_host_current: the address of a member is current. are_reused: pods get addresses of
+        others.
     """
 
     def __init__(self, *, is_consumer: bool = False, are_reused: bool = False) -> None:
@@ -79,7 +87,7 @@ class Product:
         self.are_reused = are_reused
         self._members: list[Members] = []
         self._numbers: dict[object, int] = {}
-        self._described: dict[tuple[int, Look], int] = {}
+        self._described: dict[tuple[int, Observation], int] = {}
         self._decided: dict[object, bool] = {}
         self._written: dict[int, int] = {}
         injected = Injected(scope=SCOPE, method="Policy", id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=None)
@@ -99,8 +107,14 @@ class Product:
         former = members.former.get(ID)
         suspects = tuple((s.case, s.silent_since_s is not None, s.instance_ids, s.addresses) for s in members.suspects)
         key = (
-            attribution and (attribution.member, attribution.carriers), former and (former.member, former.carriers), suspects, members.watch, members.watch_described, members.taken_in,
-            members.described_at_s is not None, members.young_since_s is not None,
+            attribution and (attribution.member, attribution.carriers),
+            former and (former.member, former.carriers),
+            suspects,
+            members.watch,
+            members.watch_described,
+            members.taken_in,
+            members.described_at_s is not None,
+            members.young_since_s is not None,
         )
         number = self._numbers.get(key)
         if number is None:
@@ -132,80 +146,123 @@ class Product:
         return tuple(s.uid for s in self._members[number].suspects)
 
     def is_whole_since(self, number: int, watch: int) -> bool:
-        """True when nobody who joins now can be of a pod that nobody saw."""
+        """True when a member that joins now cannot be of an unseen pod."""
         return self._members[number].watch == _watch(watch)
 
     # -- one round
 
-    def describe(self, number: int, look: Look) -> int:
+    def describe(self, number: int, observation: Observation) -> int:
         """Return the memory after one description, with the member that it shows as the one that is known."""
-        key = (number, look)
+        key = (number, observation)
         found = self._described.get(key)
         if found is None:
-            found = self._described[key] = self._describe(self._timed(self._members[number], look), look)
+            found = self._described[key] = self._describe(self._timed(self._members[number], observation), observation)
         return found
 
-    def _timed(self, members: Members, look: Look) -> Members:
+    def _timed(self, members: Members, observation: Observation) -> Members:
         """Say in seconds what has lasted long enough."""
-        ends = book_of(look.seen, self.are_reused).ends
+        ends = book_of(observation.seen, self.are_reused).ends
         suspects = tuple(
-            s if s.silent_since_s is None else replace(s, silent_since_s=NOW_S - (SETTLE_S + 1 if look.settled >> at & 1 else 2))
+            s
+            if s.silent_since_s is None
+            else replace(s, silent_since_s=NOW_S - (SETTLE_S + 1 if observation.settled >> at & 1 else 2))
             for at, s in enumerate(members.suspects)
         )
-        before_s = None if members.described_at_s is None else NOW_S - (SETTLE_S if look.is_late else 1)
-        young_s = None if members.young_since_s is None else NOW_S - (SETTLE_S + 1 if look.is_old else 1)
-        return replace(members, suspects=suspects, described_at_s=before_s, young_since_s=young_s, ends_seen=ends - 1 if look.ended_since else ends)
+        before_s = None if members.described_at_s is None else NOW_S - (SETTLE_S if observation.is_late else 1)
+        young_s = None if members.young_since_s is None else NOW_S - (SETTLE_S + 1 if observation.is_old else 1)
+        return replace(
+            members,
+            suspects=suspects,
+            described_at_s=before_s,
+            young_since_s=young_s,
+            ends_seen=ends - 1 if observation.ended_since else ends,
+        )
 
-    def _describe(self, members: Members, look: Look) -> int:
-        sight = self._sight(members, look)
-        snapshot = self._snapshot(look, wanted=True, sight=sight)
+    def _describe(self, members: Members, observation: Observation) -> int:
+        sight = self._sight(members, observation)
+        snapshot = self._snapshot(observation, wanted=True, sight=sight)
         after = members_after(SPEC, snapshot, replace(self._history, members=members), self._naming)
-        attributions = {i: replace(a, member=digest_of(KNOWN), first_seen_s=NOW_S) for i, a in after.attributions.items()}
+        attributions = {
+            i: replace(a, member=digest_of(KNOWN), first_seen_s=NOW_S) for i, a in after.attributions.items()
+        }
         former = {i: replace(a, member=digest_of(FORMER), first_seen_s=NOW_S) for i, a in after.former.items()}
         silent = tuple(s if s.silent_since_s is None else replace(s, silent_since_s=0.0) for s in after.suspects)
         at_s = None if after.described_at_s is None else 0.0
         young_s = None if after.young_since_s is None else 0.0
         return self._number(
-            replace(after, attributions=attributions, former=former, suspects=silent, described_at_s=at_s, young_since_s=young_s, ends_seen=0)
-        )
-
-    def _sight(self, members: Members, look: Look) -> Sight:
-        store = FakeStore(
-            look.seen, watch=f"w{look.watch}" if look.watch else "", passed=look.passed,
-            are_reused=self.are_reused,
-        )
-        gone = {node_of(n) for n in range(1, 9) if look.off >> n & 1}
-        gatherer = SightGatherer(
-            pods=store, nodes=_Nodes(gone), lifecycle=NodeLifecycle.FIXED if look.off else NodeLifecycle.UNTRUSTED,  # type: ignore[arg-type]
-            may_be_of=lambda _pod: False, read_node=_Nodes(gone).read, clock_ahead_s=lambda: 0.0,
-        )
-        return _answer_of(
-            gatherer.gather(
-                NAMESPACE, self._naming, role_of(SPEC), self._group(look), members, described_at_s=NOW_S, dated_at_s=NOW_S, brokers=""
+            replace(
+                after,
+                attributions=attributions,
+                former=former,
+                suspects=silent,
+                described_at_s=at_s,
+                young_since_s=young_s,
+                ends_seen=0,
             )
         )
 
-    def _group(self, look: Look) -> GroupView:
+    def _sight(self, members: Members, observation: Observation) -> Sight:
+        store = FakeStore(
+            observation.seen, watch=f"w{observation.watch}" if observation.watch else "", passed=observation.passed,
+            are_reused=self.are_reused,
+        )
+        gone = {node_of(n) for n in range(1, 9) if observation.off >> n & 1}
+        gatherer = SightGatherer(
+            pods=store,  # type: ignore[arg-type]
+            nodes=_Nodes(gone),  # type: ignore[arg-type]
+            lifecycle=NodeLifecycle.FIXED if observation.off else NodeLifecycle.UNTRUSTED,
+            may_be_of=lambda _pod: False,
+            read_node=_Nodes(gone).read,
+            clock_ahead_s=lambda: 0.0,
+        )
+        return _answer_of(
+            gatherer.gather(
+                NAMESPACE,
+                self._naming,
+                role_of(SPEC),
+                self._group(observation),
+                members,
+                described_at_s=NOW_S,
+                dated_at_s=NOW_S,
+                brokers="",
+            )
+        )
+
+    def _group(self, observation: Observation) -> GroupView:
         members: tuple[MemberView, ...] = ()
-        if look.shown:
-            host = f"/{address_of(look.speaks_from, are_reused=self.are_reused)}" if look.speaks_from else ""
-            member_id = {SAME: KNOWN, AGAIN: FORMER, OTHER: NEW}[look.shown]
+        if observation.shown:
+            host = (
+                f"/{address_of(observation.address_of_pod, are_reused=self.are_reused)}"
+                if observation.address_of_pod
+                else ""
+            )
+            member_id = {SAME: KNOWN, AGAIN: FORMER, OTHER: NEW}[observation.shown]
             members = (MemberView(member_id=member_id, instance_id=ID, client_host=host, is_host_current=bool(host)),)
         return GroupView(
             group_id="orders", group_type=self.group_type, state="Stable" if members else "Empty", coordinator="1@b:1",
             protocol_type="consumer", members=members,
         )
 
-    def _snapshot(self, look: Look, *, wanted: bool, sight: Sight | None, fresh: FreshRead | None = None) -> Snapshot:
+    def _snapshot(
+        self, observation: Observation, *, wanted: bool, sight: Sight | None, fresh: FreshRead | None = None
+    ) -> Snapshot:
         workload = WorkloadView(
-            namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=int(wanted), status_replicas=0
+            namespace=NAMESPACE,
+            name="web",
+            uid="w1",
+            metadata_generation=1,
+            observed_generation=1,
+            replicas=int(wanted),
+            status_replicas=0,
         )
-        book = book_of(look.seen, self.are_reused)
+        book = book_of(observation.seen, self.are_reused)
         chain: tuple[KnownPod, ...] = book.index.chain(NAMESPACE, (POD,), (ID,))
         evidence = {} if fresh is None else {ID: Evidence(chain=chain, fresh=fresh)}
         return Snapshot(
-            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload, pods=tuple(p for p in chain if p.object_present),
-            known=chain, group=self._group(look), evidence=evidence, described_at_s=NOW_S, sight=sight, cluster_uid="c", settle_least_s=SETTLE_S,
+            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=workload,
+            pods=tuple(p for p in chain if p.object_present),
+            known=chain, group=self._group(observation), evidence=evidence, described_at_s=NOW_S, sight=sight,
+            cluster_uid="c", settle_least_s=SETTLE_S,
         )  # fmt: skip
 
     def removes(self, number: int, seen: Seen, *, wanted: bool, objects: tuple[int, ...], was_removed: bool) -> bool:
@@ -213,19 +270,23 @@ class Product:
 
         Parameters
         ----------
-        seen: with every event up to those reads. objects: pods whose objects exist. was_removed: its removal was acknowledged before.
+        seen: with every event up to those reads. objects: pods whose objects exist. was_removed: its removal was
+            acknowledged before.
         """
         key = (number, seen, wanted, objects, was_removed)
         found = self._decided.get(key)
         if found is None:
             fresh = FreshRead(
-                is_expected=wanted, objects=tuple((POD, uid_of(n)) for n in objects), resource_version=1, barrier_passed=True
+                is_expected=wanted,
+                objects=tuple((POD, uid_of(n)) for n in objects),
+                resource_version=1,
+                barrier_passed=True,
             )
-            look = Look(seen, 1, SAME)
+            observation = Observation(seen, 1, SAME)
             record = RemovalRecord(instance_id=ID, member_id=KNOWN, coordinator="1@b:1", acknowledged_at_s=NOW_S)
             seats = {ID: SeatMemory(departed_since_s=NOW_S - 100, removal=record if was_removed else None)}
             history = replace(self._history, members=self._members[number], seats=seats)
-            decided = plan(SPEC, self._snapshot(look, wanted=wanted, sight=None, fresh=fresh), history, NOW_S)
+            decided = plan(SPEC, self._snapshot(observation, wanted=wanted, sight=None, fresh=fresh), history, NOW_S)
             found = self._decided[key] = bool(decided.actions)
         return found
 

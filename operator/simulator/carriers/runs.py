@@ -1,10 +1,12 @@
-"""One container of one pod, whose process ends and is started again: the product's own crash releases against every order of events.
+"""One container of one pod that is restarted: the product's crash releases against every order of events.
 
-What is asked in each state: is the process of the member that would be released now over? Processes join, are refused, leave in good
-order or are killed; the kubelet tells of it late, or of several things at once; sessions expire; the operator describes, hears and
-forgets at any moment. Time goes in steps of `STEP_S`, and the node's clock may be off.
+What is asked in each state: is the process of the member that would be released now over? Processes join, are refused,
+leave in good order, or are killed; the kubelet reports it late, or several ends at once; sessions expire; the operator
+describes, receives versions and restarts at any moment. Time advances in steps of `STEP_S`, and the node's clock may be
+off.
 
-Source: KIP-848 (a join is refused while another member holds the id and has not left); kubelet convertToAPIContainerStatuses.
+Source: KIP-848 (a join is refused while another member holds the id and has not left); kubelet
+convertToAPIContainerStatuses.
 """
 
 from __future__ import annotations
@@ -34,10 +36,17 @@ STEP_S: Final = 11.0
 RUNS_MAX: Final = 3
 NOBODY: Final = -1
 SPEC: Final = StaticGroupSpec.model_validate(
-    {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "protocol": "Consumer", "crashRelease": "Release"}
+    {
+        "workloadRef": {"name": "web"},
+        "connectionRef": {"name": "kafka"},
+        "groupId": "orders",
+        "protocol": "Consumer",
+        "crashRelease": "Release",
+    }
 )
 WORKLOAD: Final = WorkloadView(
-    namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=1, status_replicas=1,
+    namespace=NAMESPACE, name="web", uid="w1", metadata_generation=1, observed_generation=1, replicas=1,
+    status_replicas=1,
     ready_replicas=1, updated_replicas=1, current_revision="r", update_revision="r",
 )  # fmt: skip
 _HISTORY: Final = History(
@@ -46,13 +55,13 @@ _HISTORY: Final = History(
 )
 
 
-class Told(NamedTuple):
-    """What the kubelet wrote: of which run, when that one ended, when the one before it did; node's clock, seconds; and in which step."""
+class WrittenStatus(NamedTuple):
+    """What the kubelet wrote in which step: a run, its end, and the end of the run before; node's clock, seconds."""
 
     run: int
     ended_s: float | None
     ended_before_s: float | None
-    written: int
+    step: int
 
 
 class World(NamedTuple):
@@ -61,9 +70,11 @@ class World(NamedTuple):
     Parameters
     ----------
     now: steps since the beginning.
-    run: number of the present or last run. ended_s: by the node's clock; None: it lives. ended_before_s: of the run before.
+    run: number of the present or last run. ended_s: by the node's clock; None: it lives. ended_before_s: of the run
+        before.
     holder: number of the run whose member holds the seat; NOBODY. is_away: it has left for a while.
-    told: the newest version that the kubelet has written. is_heard: the operator has it. pod: number of what it has folded, NOBODY: nothing.
+    written: the newest version that the kubelet has written. is_received: the operator has it. pod: number of the pod
+        history that the operator has folded; NOBODY: none.
     first: the run whose member is remembered, and in which step it was described first; None: none is.
     """
 
@@ -74,8 +85,8 @@ class World(NamedTuple):
     has_joined: bool = False
     holder: int = NOBODY
     is_away: bool = False
-    told: Told | None = None
-    is_heard: bool = True
+    written: WrittenStatus | None = None
+    is_received: bool = True
     pod: int = NOBODY
     first: tuple[int, int] | None = None
 
@@ -109,18 +120,26 @@ class Runs:
             yield says, after, NOBODY
         if w.now < self._steps:
             yield "time passes", w._replace(now=w.now + 1), NOBODY
-        told = Told(w.run, w.ended_s, w.ended_before_s, w.now)
-        if w.told is None or told[:3] != w.told[:3]:
-            yield "kubelet writes", w._replace(told=told, is_heard=False), NOBODY
-        if w.told is not None and not w.is_heard:
-            yield "operator hears", w._replace(is_heard=True, pod=self._folded(w.pod, w.told, w.now)), NOBODY
+        written = WrittenStatus(w.run, w.ended_s, w.ended_before_s, w.now)
+        if w.written is None or written[:3] != w.written[:3]:
+            yield "kubelet writes", w._replace(written=written, is_received=False), NOBODY
+        if w.written is not None and not w.is_received:
+            yield (
+                "operator receives the version",
+                w._replace(is_received=True, pod=self._folded(w.pod, w.written, w.now)),
+                NOBODY,
+            )
         if w.pod != NOBODY:
             first, released = self._round(w)
             after = w._replace(first=first)
-            yield f"operator describes {_told(w.holder)}", after, NOBODY
+            yield f"operator describes {_member_name(w.holder)}", after, NOBODY
             if released != NOBODY:
-                yield f"operator describes and releases {_told(released)}", after._replace(is_away=True), released
-            yield "operator restarts", w._replace(pod=NOBODY, first=None, is_heard=w.told is None), NOBODY
+                yield (
+                    f"operator describes and releases {_member_name(released)}",
+                    after._replace(is_away=True),
+                    released,
+                )
+            yield "operator restarts", w._replace(pod=NOBODY, first=None, is_received=w.written is None), NOBODY
 
     def _of_processes(self, w: World) -> Iterator[tuple[str, World]]:
         at_s = w.now * STEP_S + self._clock_off_s
@@ -129,15 +148,21 @@ class Runs:
             if w.holder == w.run:
                 yield "process ends in good order", w._replace(ended_s=at_s, is_away=True)
             if not w.has_joined and (w.holder == NOBODY or w.is_away):
-                yield f"process joins as {_told(w.run)}", w._replace(has_joined=True, holder=w.run, is_away=False)
+                yield (
+                    f"process joins as {_member_name(w.run)}",
+                    w._replace(has_joined=True, holder=w.run, is_away=False),
+                )
         elif w.run + 1 < RUNS_MAX:
-            yield "kubelet starts the next", w._replace(run=w.run + 1, ended_s=None, ended_before_s=w.ended_s, has_joined=False)
+            yield (
+                "kubelet starts the next",
+                w._replace(run=w.run + 1, ended_s=None, ended_before_s=w.ended_s, has_joined=False),
+            )
         if w.holder != NOBODY and not w.lives(w.holder):
             yield "session expires", w._replace(holder=NOBODY, is_away=False)
 
-    def _folded(self, known: int, told: Told, now: int) -> int:
+    def _folded(self, known: int, written: WrittenStatus, now: int) -> int:
         before = self._pods[known] if known != NOBODY else None
-        pod = fold(before, _version(told), node(node_of(1)), from_birth=False, now_s=START_S + now * STEP_S)
+        pod = fold(before, _version(written), node(node_of(1)), from_birth=False, now_s=START_S + now * STEP_S)
         pod = replace(pod, since_s=START_S)
         key = (pod.ends, pod.restarts)
         if key not in self._numbers:
@@ -154,9 +179,14 @@ class Runs:
 
     def _decided(self, w: World) -> tuple[tuple[int, int] | None, int]:
         now_s, pod = START_S + w.now * STEP_S, self._pods[w.pod]
-        members = () if w.holder == NOBODY else (MemberView(member_id=str(w.holder), instance_id=ID, member_epoch=-2 if w.is_away else 5),)
+        members = (
+            ()
+            if w.holder == NOBODY
+            else (MemberView(member_id=str(w.holder), instance_id=ID, member_epoch=-2 if w.is_away else 5),)
+        )
         group = GroupView(
-            group_id="orders", group_type=GroupType.CONSUMER, state="Stable", coordinator="1@b:1", protocol_type="consumer", members=members,
+            group_id="orders", group_type=GroupType.CONSUMER, state="Stable", coordinator="1@b:1",
+            protocol_type="consumer", members=members,
             group_epoch=5, assignment_epoch=5,
         )  # fmt: skip
         sight = Sight(
@@ -164,8 +194,10 @@ class Runs:
         )
         fresh = FreshRead(is_expected=True, objects=((POD, pod.uid),), resource_version=1, barrier_passed=True)
         snapshot = Snapshot(
-            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=WORKLOAD, pods=(pod,), known=(pod,), group=group,
-            evidence={ID: Evidence(chain=(pod,), fresh=fresh)}, described_at_s=now_s, watch="w1.", sight=sight, cluster_uid="c",
+            namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=WORKLOAD, pods=(pod,),
+            known=(pod,), group=group,
+            evidence={ID: Evidence(chain=(pod,), fresh=fresh)}, described_at_s=now_s, watch="w1.", sight=sight,
+            cluster_uid="c",
         )  # fmt: skip
         decided = plan(SPEC, snapshot, replace(_HISTORY, members=_remembered(w.first, pod.uid)), now_s)
         known = decided.history.members.attributions.get(ID)
@@ -180,37 +212,46 @@ def _remembered(first: tuple[int, int] | None, uid: str) -> Members:
     if first is None:
         return members
     run, step = first
-    known = attribute(str(run), carrying=(uid,), is_watch_young=False, has_one_ended=False, now_s=START_S + step * STEP_S)
+    known = attribute(
+        str(run), carrying=(uid,), is_watch_young=False, has_one_ended=False, now_s=START_S + step * STEP_S
+    )
     return replace(members, attributions={ID: known})
 
 
-def _version(told: Told) -> PodVersion:
-    has_ended = told.ended_s is not None
+def _version(written: WrittenStatus) -> PodVersion:
+    has_ended = written.ended_s is not None
     view = ContainerView(
         name="app",
         phase=ContainerPhase.TERMINATED if has_ended else ContainerPhase.RUNNING,
-        container_id=f"containerd://{told.run}",
+        container_id=f"containerd://{written.run}",
         may_hold_id=True,
-        restart_count=told.run,
-        last_end=_end(told.run, told.ended_s) if has_ended else _end(told.run - 1, told.ended_before_s),
+        restart_count=written.run,
+        last_end=_end(written.run, written.ended_s) if has_ended else _end(written.run - 1, written.ended_before_s),
     )
     return PodVersion(
-        namespace=NAMESPACE, name=POD, uid=uid_of(1), resource_version=1, node_name=node_of(1), phase="Running", phase_manager="kubelet",
-        phase_has_statuses=True, phase_written_at_s=START_S + told.written * STEP_S, created_at_s=START_S - 60, required=(view,),
-        started_containers=frozenset({"app"}), restart_count=told.run, instance_ids=frozenset({ID}), ids_are_fixed=True,
+        namespace=NAMESPACE, name=POD, uid=uid_of(1), resource_version=1, node_name=node_of(1), phase="Running",
+        phase_manager="kubelet",
+        phase_has_statuses=True, phase_written_at_s=START_S + written.step * STEP_S, created_at_s=START_S - 60,
+        required=(view,),
+        started_containers=frozenset({"app"}), restart_count=written.run, instance_ids=frozenset({ID}),
+        ids_are_fixed=True,
     )  # fmt: skip
 
 
 def _end(run: int, at_s: float | None) -> EndView | None:
-    return None if at_s is None else EndView(container_id=f"containerd://{run}", finished_at_s=START_S + at_s, reason="Error")
+    return (
+        None
+        if at_s is None
+        else EndView(container_id=f"containerd://{run}", finished_at_s=START_S + at_s, reason="Error")
+    )
 
 
-def _told(run: int) -> str:
+def _member_name(run: int) -> str:
     return "nobody" if run == NOBODY else f"m{run + 1}"
 
 
 def search_runs(*, steps: int, clock_off_s: float = 0.0) -> Found:
-    """Look at every state that can be reached, or stop at the release of a member that lives; parameters as for `Runs`."""
+    """Visit every reachable state, or stop at the release of a live member; parameters as for `Runs`."""
     began_s = time.process_time()
     model, first = Runs(steps=steps, clock_off_s=clock_off_s), World()
     order, came_from = [first], {first: (first, "")}

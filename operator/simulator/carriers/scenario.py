@@ -16,9 +16,11 @@ class Scenario:
     says: what it is about, for the page.
     pods, scalings: most of them. left: how often each fault may happen.
     is_consumer: KIP-848 and streams groups; else a classic one.
-    tells_hosts: members show the pod that they speak from. are_reused: the pods of the seat get one address. is_first_host_trusted: that
-        of a classic member is believed where the description before showed the seat empty, which the product does not do.
-    starts_empty: it begins before the first pod; else one runs, and holds the seat. has_backup: somebody has a copy of the first status.
+    shows_hosts: members show the address of their pod. are_reused: the pods of the seat get one address.
+        is_first_host_trusted: that of a classic member is believed where the description before showed the seat empty,
+            which the product does not do.
+    starts_empty: it begins before the first pod; else one runs, and holds the seat. has_backup: somebody has a copy of
+        the first status.
     pauses: descriptions may be further apart than a poll interval.
     holds_a1, holds_a2: the assumptions. What they do not hold for is counted apart.
     is_deep: only searched in the long form.
@@ -33,7 +35,7 @@ class Scenario:
     scalings: int = 1
     left: Left = field(default_factory=Left)
     is_consumer: bool = False
-    tells_hosts: bool = False
+    shows_hosts: bool = False
     are_reused: bool = False
     is_first_host_trusted: bool = False
     starts_empty: bool = False

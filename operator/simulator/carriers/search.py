@@ -36,8 +36,10 @@ class Model:
         backup = Backup(pod, 1, status, number, position) if c.has_backup else None
         return State(
             wanted=1, scaled=0, pod=pod, born=number,
-            processes=(Process(number, 1, 1 if c.is_consumer else 0),) if number else (), holder=number, before=number, stored=number, away=False,
-            host=number if c.tells_hosts else 0, events=(), gap=False, seen=seen, memory=memory, known=number, former=0, ended_since=False, watch=1, watches=1,
+            processes=(Process(number, 1, 1 if c.is_consumer else 0),) if number else (), holder=number, before=number,
+            stored=number, away=False,
+            host=number if c.shows_hosts else 0, events=(), gap=False, seen=seen, memory=memory, known=number, former=0,
+            ended_since=False, watch=1, watches=1,
             status=status, status_known=number, position=position, backup=backup, standby=None, step=0, asked=0,
             is_stale=False, deposed=0, removed=0, off=0, is_broken=False, left=c.left,
         )  # fmt: skip
@@ -86,8 +88,10 @@ def search(scenario: Scenario, *, progress: Callable[[int, float], None] | None 
         if progress is not None and at % PROGRESS_EVERY == 0:
             progress(at, time.process_time() - began_s)
     return Found(
-        scenario=scenario.name, states=len(order), removals=removals, inside=inside, seconds=time.process_time() - began_s,
-        questions=model.product.questions, trace=trace, inside_trace=inside_trace, is_exhausted=not trace and at == len(order),
+        scenario=scenario.name, states=len(order), removals=removals, inside=inside,
+        seconds=time.process_time() - began_s,
+        questions=model.product.questions, trace=trace, inside_trace=inside_trace,
+        is_exhausted=not trace and at == len(order),
     )  # fmt: skip
 
 
@@ -104,7 +108,9 @@ def _way(model: Model, order: list[State], parents: array[int], at: int, last: s
     s, steps = model.start, []
     for to in reversed(chain[:-1]):
         says, s = next(
-            (says, after) for says, sent, member in model.moves(s) if model.canonical(after := leave(sent, member)[0]) == order[to]
+            (says, after)
+            for says, sent, member in model.moves(s)
+            if model.canonical(after := leave(sent, member)[0]) == order[to]
         )
         steps.append(says)
     says = next(says for says, _, member in model.moves(s) if member and _shape(says) == _shape(last))

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from .scenario import Scenario
 
 UNSILENCED, SUSPECTED, UNREMEMBERED, HOLDS_UNREMEMBERED = 0, 1, 2, 3
-"""Why a process joins no more by an assumption: its suspect was dropped (A2), nobody remembers its pod (A1), or that and it holds the seat."""
+"""The assumption by which a process joins no more: its suspect was dropped (A2), its pod is remembered nowhere (A1), or
+that and it holds the seat."""
 GONE = -1
 """In place of a member: the process was fenced, and is silent."""
 RUNNING, TERMINATING, DEAD = "RTD"
@@ -63,7 +64,7 @@ class Left(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What the Lease keeps: the name of the watch, and what a process would know that replays from there; None: nobody can any more."""
+    """The watch's name in the Lease, and what a process knows after a replay from there; None: no replay."""
 
     watch: int
     seen: Seen | None
@@ -95,10 +96,13 @@ class State(NamedTuple):
 
     Parameters
     ----------
-    holder: the member that holds the seat; before: that one before the last change; stored: that one in the log (classic).
-    away: the holder has left for a while (KIP-848, epoch -2). host: number of the pod from whose address the seat was taken.
+    holder: the member that holds the seat; before: that one before the last change; stored: that one in the log
+        (classic).
+    away: the holder has left for a while (KIP-848, epoch -2). host: number of the pod from whose address the seat was
+        taken.
     events: not delivered yet. seen: delivered.
-    memory, known, former: number of what is remembered, and the members that it is about. ended_since: see `Look`.
+    memory, known, former: number of what is remembered, and the members that it is about. ended_since: see
+        `Observation`.
     status, status_known: the same as the status has it.
     step: 0 idle, 1 described, 2 attributed, 3 decided; asked: the member described, is_stale: as it was before the last
         change. deposed: what a deposed leader still sends.
@@ -157,7 +161,11 @@ def without_history(s: State, c: Scenario, product: Product) -> State:
     if not left.fail and s.stored != s.holder:
         changes["stored"] = s.holder
     holding = (s.holder, s.before if left.stale else 0, s.stored if left.fail else 0)
-    living = tuple(p for p in s.processes if not (p.silenced and c.are_silent(p.silenced) and (p.member <= 0 or p.member not in holding)))
+    living = tuple(
+        p
+        for p in s.processes
+        if not (p.silenced and c.are_silent(p.silenced) and (p.member <= 0 or p.member not in holding))
+    )
     if len(living) < len(s.processes):
         changes["processes"] = living
     if s.removed and (not c.is_consumer or all(p.own != s.removed for p in s.processes)):
@@ -176,7 +184,17 @@ def canonical(s: State) -> State:
     if len(processes) > 1:
         processes = tuple(sorted(processes, key=_rank))
     names: dict[int, int] = {0: 0, GONE: GONE}
-    met = [s.holder, s.before, s.stored, s.asked, s.known, s.former, s.status_known, s.deposed, s.backup.known if s.backup is not None else 0]
+    met = [
+        s.holder,
+        s.before,
+        s.stored,
+        s.asked,
+        s.known,
+        s.former,
+        s.status_known,
+        s.deposed,
+        s.backup.known if s.backup is not None else 0,
+    ]
     for p in processes:
         met += (p.member, p.own)
     met.append(s.removed)
@@ -189,8 +207,10 @@ def canonical(s: State) -> State:
         return s
     backup = s.backup and s.backup._replace(known=names[s.backup.known])
     return s._replace(
-        processes=tuple(Process(p.pod, names[p.member], names[p.own], p.silenced) for p in processes), holder=names[s.holder],
-        before=names[s.before], stored=names[s.stored], known=names[s.known], former=names[s.former], status_known=names[s.status_known], asked=names[s.asked],
+        processes=tuple(Process(p.pod, names[p.member], names[p.own], p.silenced) for p in processes),
+        holder=names[s.holder],
+        before=names[s.before], stored=names[s.stored], known=names[s.known], former=names[s.former],
+        status_known=names[s.status_known], asked=names[s.asked],
         deposed=names[s.deposed], removed=names[s.removed], backup=backup,
     )  # fmt: skip
 
@@ -214,10 +234,14 @@ def fresh_member(s: State) -> int:
 
 
 def emit(s: State, number: int, letter: str) -> State:
-    """Let the API server tell whoever watches of a pod."""
+    """Let the API server send an event of a pod to every watch."""
     position, standby = s.position, s.standby
     if position.seen is not None:
         position = position._replace(seen=after(position.seen, number, letter))
     if standby is not None:
-        standby = Standby(after(standby.seen, number, letter), standby.watch, standby.since if standby.since < 0 else standby.since + 1)
+        standby = Standby(
+            after(standby.seen, number, letter),
+            standby.watch,
+            standby.since if standby.since < 0 else standby.since + 1,
+        )
     return s._replace(events=s.events if s.gap else (*s.events, (number, letter)), position=position, standby=standby)

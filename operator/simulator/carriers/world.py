@@ -83,7 +83,10 @@ def of_processes(s: State, c: Scenario) -> Moves:
             yield from _joins(s, c, p, others, who)
             continue
         if p.member > 0 and p.member != s.holder:
-            yield f"{who} hears that it is no member, joins again", s._replace(processes=(*others, p._replace(member=0)))
+            yield (
+                f"{who} is answered that it is no member, joins again",
+                s._replace(processes=(*others, p._replace(member=0))),
+            )
             if not c.is_consumer:
                 yield f"{who} is fenced", s._replace(processes=(*others, p._replace(member=GONE)))
         if p.member == GONE or (p.member > 0 and s.left.crash):
@@ -100,7 +103,7 @@ def _joins(s: State, c: Scenario, p: Process, others: tuple[Process, ...], who: 
     after = s._replace(
         processes=(*others, Process(p.pod, member, member if c.is_consumer else 0, _when_joined(p.silenced))),
         before=s.holder, holder=member, stored=member if c.is_consumer else s.stored, away=False,
-        host=(p.pod if c.is_consumer or is_first else s.host) if c.tells_hosts else 0,
+        host=(p.pod if c.is_consumer or is_first else s.host) if c.shows_hosts else 0,
     )  # fmt: skip
     yield f"{who} joins as m{member}", after
 
@@ -125,7 +128,9 @@ def silenced(s: State, numbers: frozenset[int], *, holds_too: bool) -> State:
     """Apply A2: a process of a suspect that was silent for `settle` joins no more."""
     return s._replace(
         processes=tuple(
-            p._replace(silenced=SUSPECTED) if abs(p.pod) in numbers and p.silenced == UNSILENCED and (holds_too or not s.holder or p.member != s.holder)
+            p._replace(silenced=SUSPECTED) if abs(p.pod) in numbers
+            and p.silenced == UNSILENCED
+            and (holds_too or not s.holder or p.member != s.holder)
             else p
             for p in s.processes
         )
@@ -133,11 +138,13 @@ def silenced(s: State, numbers: frozenset[int], *, holds_too: bool) -> State:
 
 
 def unremembered(s: State, known: frozenset[int], *, holds_too: bool) -> State:
-    """Apply A1: a process of a pod that nobody remembers joins no more once the watch has been whole for `settle`."""
+    """Apply A1: once the watch was whole for `settle`, processes of pods that no operator remembers join no more."""
     return s._replace(
         processes=tuple(
             p if abs(p.pod) in known or p.silenced
-            else p._replace(silenced=HOLDS_UNREMEMBERED if s.holder and p.member == s.holder and not holds_too else UNREMEMBERED)
+            else p._replace(
+                silenced=HOLDS_UNREMEMBERED if s.holder and p.member == s.holder and not holds_too else UNREMEMBERED
+            )
             for p in s.processes
         )
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """What every simulated consumer does alike: ask the cluster, own partitions, and react to fatal errors.
 
-A consumer believes what it was told, like a real one: it goes on with its partitions until it hears otherwise.
+Like a real one, a consumer keeps its partitions until a response says otherwise.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Consumer(ABC):
         self._process_changed()
 
     async def run(self) -> int:
-        """Take part in the group until the library tells the application to end; return the exit code."""
+        """Take part in the group until the library ends the application; return the exit code."""
         while True:
             try:
                 await self.take_part()
@@ -144,7 +144,7 @@ class Consumer(ABC):
         return response
 
     async def try_once(self, request: Request) -> None:
-        """Send a request whose answer nobody insists on."""
+        """Send a request and ignore a missing answer."""
         try:
             await self.cluster.request(self.link, request, timeout_s=CLOSE_TIMEOUT_S)
         except ConnectionLost:

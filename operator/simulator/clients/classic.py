@@ -71,7 +71,7 @@ class ClassicConsumer(Consumer):
                 await self._join_until_stable()
 
     async def say_goodbye(self) -> None:
-        """Leave, unless static (KIP-345: it means to come back) or told to remain (KIP-1092)."""
+        """Leave, unless static (KIP-345: it means to come back) or set to remain (KIP-1092)."""
         leaves = self.settings.close == "leave" or (self.settings.close == "default" and self.instance_id is None)
         if leaves and self.member_id:
             # Java names the member id alone, also for a static member.
@@ -131,7 +131,7 @@ class ClassicConsumer(Consumer):
     def _take_error(self, code: ErrorCode) -> None:
         """Forget what the error says is gone; AbstractCoordinator keeps the member id on ILLEGAL_GENERATION."""
         if code is ErrorCode.UNKNOWN_MEMBER_ID:
-            self.tell("told that it is unknown", member=self.member_id)
+            self.tell("is answered UNKNOWN_MEMBER_ID", member=self.member_id)
             self.forget_membership()
         elif code is ErrorCode.ILLEGAL_GENERATION:
             self.generation_id = -1

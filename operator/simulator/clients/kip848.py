@@ -18,7 +18,7 @@ JOIN_EPOCH, LEAVE_EPOCH, LEAVE_FOR_A_WHILE_EPOCH = 0, -1, -2
 
 
 class Kip848Consumer(Consumer):
-    """Beats at the interval that the coordinator tells, and owns what it assigns."""
+    """Sends heartbeats at the coordinator's interval, and owns what the coordinator assigns."""
 
     def __init__(self, **parts: Any) -> None:
         super().__init__(**parts)
@@ -38,14 +38,14 @@ class Kip848Consumer(Consumer):
                 self._sends_all = self._has_to_confirm = False
                 await self._take(response)
             elif response.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
-                self.tell("told that it is fenced", code=response.error_code.name, member=self.member_id)
+                self.tell("is answered that it is fenced", code=response.error_code.name, member=self.member_id)
                 self.own(())
                 self.member_epoch, self._sends_all = JOIN_EPOCH, True
             else:
                 raise Fatal(response.error_code)
 
     async def say_goodbye(self) -> None:
-        """Leave for good when dynamic, for a while when static, also when told to remain (KIP-1092, isLeavingGroup)."""
+        """Leave for good when dynamic, for a while when static, also when set to remain (KIP-1092, isLeavingGroup)."""
         close, is_static = self.settings.close, self.instance_id is not None
         if self.member_epoch <= 0 or (close == "remain" and not is_static):
             return

@@ -1,4 +1,4 @@
-"""Who works on which partition over time, as the processes themselves believe: idle and double work, and rebalances."""
+"""Measures which processes believe that they own which partition: idle and double work, and rebalances."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The processes that really run: the ground truth which only clients and oracles may look at.
 
 A container start makes a process; what it does is its program. Processes die, freeze and thaw as an operating system
-does it (`engine.loop.Process`): SIGKILL ends a frozen process at once, SIGTERM waits until it runs again, and what a process
-has sent stays on the wire when it dies.
+does it (`engine.loop.Process`): SIGKILL ends a frozen process at once, SIGTERM waits until it runs again, and what a
+process has sent stays on the wire when it dies.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ContainerProcess:
         return self.ended_s is None and not self.system.is_frozen
 
     def was_alive(self, at_s: float) -> bool:
-        """Tell whether it ran at a moment."""
+        """Whether it ran at a moment."""
         return self.started_s <= at_s and (self.ended_s is None or at_s < self.ended_s)
 
     def spawn(self, main: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
@@ -99,11 +99,11 @@ class ContainerProcess:
             self.loop.fail(error)
 
     def become_ready(self) -> None:
-        """Tell that the program has started up."""
+        """Mark the program as started up."""
         self.on_ready()
 
     def notify(self) -> None:
-        """Tell the watchers that something about the process has changed."""
+        """Notify the watchers that something about the process has changed."""
         for watcher in self.watchers:
             watcher()
 
@@ -120,7 +120,8 @@ class ProcessTable:
     Attributes
     ----------
     history: every process ever started, in order.
-    on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program has started up.
+    on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program
+        has started up.
     """
 
     def __init__(
@@ -157,7 +158,7 @@ class ProcessTable:
         environment: Mapping[str, str],
         address: str = "",
     ) -> None:
-        """Start the process of a container; `environment` is resolved (field references included), `address` that of its pod."""
+        """Start a container's process; `environment` has field references resolved, `address` is its pod's."""
         key = (node, pod_uid, container)
         if key in self._running:
             raise ValueError(f"container {container!r} of pod {pod_name} ({pod_uid}) runs already on {node}")
@@ -220,10 +221,10 @@ class ProcessTable:
         """End every process of a node at once, as a power cut does; `on_exit` is not called."""
         self._frozen_nodes.discard(node)
         for process in self._on(node):
-            self._end(process, SIGKILL_EXIT_CODE, is_told=False)
+            self._end(process, SIGKILL_EXIT_CODE, reaches_node=False)
 
     def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
-        """Tell whether a process of this container runs; a frozen one does. node: on which; "": on any."""
+        """Whether a process of this container runs; a frozen one does. node: on which; "": on any."""
         return bool(self._of(pod_uid, container, node))
 
     # what oracles ask ---------------------------------------------------------------------------------------------
@@ -243,17 +244,17 @@ class ProcessTable:
         return owner if isinstance(owner, ContainerProcess) else None
 
     def alive(self, member_id: str, at_s: float | None = None) -> bool:
-        """Tell whether the process that created a member id ran at a moment; by default now.
+        """Whether the process that created a member id ran at a moment; by default now.
 
         Returns
         -------
-        True also for a member that no process of the table created: nobody here can know it dead.
+        True also for a member that no process of the table created: nothing here can prove it dead.
         """
         process = self.creator(member_id)
         return process is None or process.was_alive(self._loop.time() if at_s is None else at_s)
 
     def pod_alive(self, member_id: str, at_s: float | None = None) -> bool:
-        """Tell whether any process of the pod that created a member id ran at a moment; by default now."""
+        """Whether any process of the pod that created a member id ran at a moment; by default now."""
         process = self.creator(member_id)
         if process is None:
             return True
@@ -280,13 +281,13 @@ class ProcessTable:
         exit_code = await self._program_of(process).run(process)
         self._end(process, exit_code)
 
-    def _end(self, process: ContainerProcess, exit_code: int, *, is_told: bool = True) -> None:
+    def _end(self, process: ContainerProcess, exit_code: int, *, reaches_node: bool = True) -> None:
         del self._running[process.node, process.pod_uid, process.container]
         process.ended_s, process.exit_code = self._loop.time(), exit_code
         process.system.kill()
         self._tell(process, "process ended", exit_code=exit_code)
         process.notify()
-        if is_told:
+        if reaches_node:
             self._loop.world_call_later(0.0, self.on_exit, process.node, process.pod_uid, process.container, exit_code)
 
     def _tell(self, process: ContainerProcess, what: str, **facts: object) -> None:

@@ -68,7 +68,7 @@ class ConsumerProgram:
 
     async def _start(self, process: ContainerProcess, decide: Decide) -> None:
         await asyncio.sleep(self._rng.uniform(*self.settings.startup_s))
-        for settings in (_as_told(settings, process) for settings in self.settings.consumers):
+        for settings in (_with_protocol_of(settings, process) for settings in self.settings.consumers):
             for number in range(1, settings.threads + 1):
                 consumer = CLIENTS[settings.protocol](
                     cluster=self._cluster,
@@ -96,7 +96,7 @@ class ConsumerProgram:
             await consumer.close()
 
 
-def _as_told(settings: ConsumerSettings, process: ContainerProcess) -> ConsumerSettings:
+def _with_protocol_of(settings: ConsumerSettings, process: ContainerProcess) -> ConsumerSettings:
     """Let the pod template choose the protocol, as an upgraded client's environment does."""
     protocol = process.environment.get(PROTOCOL_VARIABLE)
     if protocol in (None, settings.protocol):
@@ -136,7 +136,7 @@ class Programs:
         self._latest: dict[tuple[str, str], ConsumerProgram] = {}
 
     def has_given_up(self, process: ContainerProcess) -> bool:
-        """Tell whether some consumer of a process has left its group for good while the process goes on."""
+        """Whether some consumer of a process has left its group for good while the process goes on."""
         program = self._latest.get((process.pod_uid, process.container))
         return program is not None and any(consumer.lost_for_good for consumer in program.consumers)
 

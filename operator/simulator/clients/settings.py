@@ -21,7 +21,7 @@ class Reaction(StrEnum):
     FALL_SILENT = "fall silent"
     """Out of the group for good without exit and without partitions."""
     JOIN_AGAIN = "join again"
-    """Joins again with an empty member id, and so fences whoever holds the instance id."""
+    """Joins again with an empty member id, and so fences the holder of the instance id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Library:
 
     Parameters
     ----------
-    join_version: highest JoinGroup it sends; below 9 a returning static leader is told that it follows (KIP-814).
+    join_version: highest JoinGroup it sends; below 9 a returning static leader is answered as a follower (KIP-814).
     when_fenced: after FENCED_INSTANCE_ID in a classic group.
     when_refused: after UNRELEASED_INSTANCE_ID or FENCED_INSTANCE_ID in a KIP-848 group.
     when_rejected: after an error that no retry heals, such as INCONSISTENT_GROUP_PROTOCOL.
@@ -70,7 +70,7 @@ LIBRARIES = {library.name: library for library in (JAVA, LIBRDKAFKA, SARAMA)}
 
 
 PROTOCOL_VARIABLE = "ORDERS_GROUP_PROTOCOL"
-"""Of a pod template whose client speaks another protocol than that of its settings."""
+"""Variable of a pod template whose client uses another protocol than its settings say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +80,11 @@ class ConsumerSettings:
     Parameters
     ----------
     protocol: group.protocol, unless `PROTOCOL_VARIABLE` says otherwise.
-    protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its coordinator.
+    protocol_type: of the classic group that it joins; a worker of a Connect cluster is one of "connect" to its
+        coordinator.
     instance_id: group.instance.id; None: the value of the environment variable, and dynamic when that is not set.
-    threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring 0).
+    threads: 1: the id as it is, unless `always_numbers`; more: `{id}-{n}` for n from `first_thread` (Streams 1, Spring
+        0).
     session_timeout_ms: classic only, unless the environment variable says otherwise.
     heartbeat_s: classic only; None: a third of the session timeout.
     close: what a static member does when it is closed. default: nothing (classic) or epoch -2 (KIP-848); leave: it

@@ -1,7 +1,8 @@
 """The operator is killed at every await of short scenarios, one after the other, and starts again from what is stored.
 
-The n-th run kills the process instead of its n-th resumption, for n = 1 … N, where N is what the scenario takes without a
-crash; runs are equal up to there, so every await is tried. Nothing but objects of the API server and the group survives.
+The n-th run kills the process instead of its n-th resumption, for n = 1 … N, where N is what the scenario takes without
+a crash; runs are equal up to there, so every await is tried. Nothing but objects of the API server and the group
+survives.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ async def _scale_down(world: World) -> None:
 
 
 async def _roll(world: World) -> None:
-    """Every pod is replaced under its id, and nobody is removed."""
+    """Every pod is replaced under its id, and no member is removed."""
     before = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
     ids = set(world.members())
     world.users.roll(NAMESPACE, WORKLOAD)
@@ -143,7 +144,9 @@ SCENARIOS: tuple[CrashScenario, ...] = (
     CrashScenario("scale-down-two", "the same with a standby", "classic", _scale_down, 1, operators=2),
     CrashScenario("scale-down-kip848", "scale-down of a KIP-848 group", "consumer", _scale_down, 1),
     CrashScenario("roll", "a roll, after which nobody is removed", "classic", _roll, 0),
-    CrashScenario("fail-over", "the coordinator loses an acknowledged removal", "classic", _fail_over_after_the_leave, 2),
+    CrashScenario(
+        "fail-over", "the coordinator loses an acknowledged removal", "classic", _fail_over_after_the_leave, 2
+    ),
     CrashScenario("fail-over-two", "the same with a standby", "classic", _fail_over_after_the_leave, 2, operators=2),
     CrashScenario(
         "take-over",
@@ -240,7 +243,7 @@ def crash(scenario: CrashScenario, at: int, *, keep_trace: bool = False) -> Cras
 
     Parameters
     ----------
-    at: counted from 1 over all tasks of the victim; 0: nobody is killed.
+    at: counted from 1 over all tasks of the victim; 0: no process is killed.
     keep_trace: return the history also when nothing was violated.
     """
     run = _Run(scenario, at)

@@ -57,7 +57,7 @@ class Row:
 
 
 def run_suite(scenarios: Sequence[CrashScenario] = SCENARIOS, *, jobs: int, every: int = 1) -> int:
-    """Kill the victim of each scenario at every await, or at every few; returns 1 when anything was violated or not reached."""
+    """Kill the victim of each scenario at every `every`-th await; returns 1 on violations and unreached awaits."""
     rows = {s.name: _measured(s, every) for s in scenarios}
     began_s = time.monotonic()
     for row in rows.values():

@@ -146,7 +146,9 @@ class _Handle(asyncio.Handle):
 
     __slots__ = ()
 
-    def __init__(self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None) -> None:
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
+    ) -> None:
         self._callback, self._args, self._loop = callback, args, loop
         self._context = copy_context() if context is None else context
         self._cancelled = False
@@ -154,12 +156,17 @@ class _Handle(asyncio.Handle):
 
 
 class _Timer(asyncio.TimerHandle):
-    """Likewise, for later. Its place in the heap is that of its time, which is compared first and without Python code."""
+    """Likewise, for later; its place in the heap is its time, which is compared first and without Python code."""
 
     __slots__ = ()
 
     def __init__(
-        self, when: float, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: SimulationLoop,
+        context: Context | None,
     ) -> None:
         self._callback, self._args, self._loop = callback, args, loop
         self._context = copy_context() if context is None else context
@@ -185,7 +192,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
     Attributes
     ----------
     world_context: context of everything that belongs to no process.
-    step_hooks: called after each batch of callbacks, for oracles that look after every step.
+    step_hooks: called after each batch of callbacks, for oracles that judge after every step.
     """
 
     def __init__(self, *, seed: object, is_fifo: bool = False) -> None:
@@ -216,7 +223,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         return made
 
     def world_call_later(self, delay_s: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
-        """Call a function later on behalf of the world, whoever asks: it survives the death of the asking process."""
+        """Call a function later on behalf of the world: the call survives the death of the process that asks for it."""
         return self.call_at(self._now_s + delay_s, callback, *arguments, context=self.world_context)
 
     def spawn(self, main: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
@@ -249,13 +256,17 @@ class SimulationLoop(asyncio.BaseEventLoop):
             coro, loop=self, number=self._task_count, name=None if name is None else str(name), context=context
         )
 
-    def call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.Handle:  # type: ignore[override]
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
         """Put a callback among those that are due, as asyncio does, without its checks of threads and debugging."""
         handle = _Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
-    def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> asyncio.TimerHandle:  # type: ignore[override]
+    def call_at(  # type: ignore[override]
+        self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.TimerHandle:
         """Put a callback among those that will be due, likewise."""
         timer = _Timer(when, callback, args, self, context)
         heapq.heappush(self._scheduled, (when, timer))  # type: ignore[attr-defined]
@@ -268,7 +279,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
     # -- the machine
 
     def _write_to_self(self) -> None:
-        """Wake nobody: there is no other thread, and what a dropped generator schedules is found by itself."""
+        """Do nothing: there is no other thread to wake, and the loop finds what a dropped generator schedules."""
 
     def add_ready(self, handle: asyncio.Handle) -> None:
         """Put a callback that was held back among those that are due."""

@@ -1,4 +1,4 @@
-"""Tell who did what at which virtual second, so that a history can be read, compared and kept.
+"""Records which part did what at which virtual second, so that a history can be read, compared and kept.
 
 The text depends on the history alone, so a trace of the same seed is the same file, and golden files work.
 """
@@ -19,8 +19,8 @@ class Entry:
     ----------
     at_s: virtual seconds.
     who: the acting part, such as `kubelet/n1`, `operator-a` or `user`.
-    what: a few words, the same for the same kind of event.
-    facts: what tells this event from others of its kind.
+    what: a short text, the same for the same kind of event.
+    facts: what distinguishes this event from others of its kind.
     """
 
     at_s: float
@@ -51,7 +51,7 @@ class Trace:
     Attributes
     ----------
     entries: everything so far.
-    listeners: told of each entry as it is added.
+    listeners: called with each entry as it is added.
     """
 
     entries: list[Entry] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Faults that wait for the worst moment: the next LeaveGroup, the next read, a time in which nobody looks.
+"""Faults that wait for the worst moment: the next LeaveGroup, the next read, a gap of the watch.
 
 Drawn at random they would hardly ever hit, and the rule that covers them would never be needed in a schedule.
 """
@@ -43,7 +43,7 @@ def _at_next_leave(world: World, act: Callable[[RunningOperator], None]) -> Heal
 
 @fault(weight=1.5, lasts_s=(60, 180))
 def answer_of_the_next_leave_gets_lost(world: World, rng: Random) -> Heal:
-    """The coordinator removes the member, and the operator does not hear of it."""
+    """The coordinator removes the member, and its answer is lost."""
 
     def act(operator: RunningOperator) -> None:
         operator.gateway.link.answers_to_lose = 1
@@ -106,7 +106,7 @@ def operator_freezes_while_it_reads(world: World, rng: Random) -> Heal | None:
 def _zombie_is_born(
     world: World, rng: Random, *, hide: Callable[[], None], show: Callable[[], None]
 ) -> tuple[Coroutine[Any, Any, None], list[Kubelet]]:
-    """Let an id end properly and be carried again by a pod that nobody sees, whose process outlives its object.
+    """Let an id end properly and be carried again by an unseen pod, whose process outlives its object.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _zombie_is_born(
 
 @fault(weight=1.0, lasts_s=(120, 200))
 def zombie_is_born_in_a_gap(world: World, rng: Random) -> Heal:
-    """It comes and goes while no operator lives, and the API server no longer tells what happened."""
+    """It comes and goes while no operator lives, and the API server no longer has the events."""
 
     def hide() -> None:
         for operator in world.living:

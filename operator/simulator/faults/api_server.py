@@ -63,7 +63,7 @@ def api_server_fails(world: World, rng: Random, operator: RunningOperator) -> He
 
 @operator_fault(lasts_s=(0, 0))
 def answers_of_the_api_server_get_lost(world: World, rng: Random, operator: RunningOperator) -> None:
-    """Writes are carried out and nobody hears of it; others find that somebody was faster."""
+    """Some writes are carried out and their answers lost; others conflict with a faster write."""
     operator.transport.link.faults.lost_answers = rng.randint(1, 3)
     operator.transport.link.faults.conflicts = rng.randint(0, 3)
 

@@ -1,4 +1,4 @@
-"""Workloads that come while nobody looks."""
+"""Workloads that come while no operator watches."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def api_server_restarts(world: World, rng: Random) -> None:
 
 @fault(weight=0.7, lasts_s=(60, 240))
 def api_server_is_away(world: World, rng: Random) -> Heal:
-    """Nobody reaches the API server for minutes; processes and brokers go on."""
+    """The API server cannot be reached for minutes; processes and brokers go on."""
     nodes = [node for node in world.kubernetes.nodes.values() if not node.is_cut]
     world.kubernetes.stateful_sets.is_paused = world.kubernetes.node_controller.is_paused = True
 
@@ -80,7 +80,7 @@ def etcd_is_restored_ahead(world: World, rng: Random) -> Heal:
 
 @fault(weight=0.4, lasts_s=(20, 150))
 def injection_policy_is_missing(world: World, rng: Random) -> Heal | None:
-    """Somebody deletes the injection policy, or where there is none the webhook, and installs it again later."""
+    """A user deletes the injection policy, or where there is none the webhook, and installs it again later."""
     name = world.server.policy_name
     for resource in (MUTATING_POLICIES, MUTATING_WEBHOOKS):
         known = world.server.get(resource, "", name)
@@ -95,7 +95,7 @@ def injection_policy_is_missing(world: World, rng: Random) -> Heal | None:
 
 @fault(weight=0.7, lasts_s=(60, 200))
 def somebody_fails_pods_of_lost_nodes(world: World, rng: Random) -> Heal:
-    """A controller of somebody else writes phase Failed where a kubelet is silent."""
+    """A third-party controller writes phase Failed where a kubelet is silent."""
     before = world.failure_recovery.is_on
     world.failure_recovery.switch(True)
     return lambda: world.failure_recovery.switch(before)

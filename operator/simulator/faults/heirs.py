@@ -120,7 +120,7 @@ def _restart_operators(world: World, rng: Random) -> None:
 
 @fault(weight=2.5, lasts_s=(170, 260))
 def node_is_lost_between_two_runs(world: World, rng: Random) -> Heal:
-    """A node is cut off just when its kubelet has said that a container ended, or that none has begun; then one runs."""
+    """A node is cut off just when its kubelet said that no container runs; then one runs."""
     lost: list[Kubelet] = []
     ordinals = world.truth.desired(WORKLOAD)
     name = f"{WORKLOAD}-{ordinals[-1]}" if ordinals else ""

@@ -42,7 +42,7 @@ def all_brokers_are_down(world: World, rng: Random) -> Heal:
 
 @operator_fault(weight=1.5, lasts_s=(5, 40))
 def answers_of_kafka_get_lost(world: World, rng: Random, operator: RunningOperator) -> Heal:
-    """The coordinator acts, and the operator does not hear of it."""
+    """The coordinator acts, and its answer is lost."""
     link = operator.gateway.link
     link.answers_to_lose = rng.randint(1, 4)
 
@@ -87,14 +87,14 @@ def access_is_lost(world: World, rng: Random) -> Heal:
 
 
 @fault(lasts_s=(0, 0))
-def stranger_joins(world: World, rng: Random) -> None:
-    """A process of somebody else joins the group under an id of its own."""
-    link = KafkaLink(name=f"stranger-{world.loop.time():.3f}")
+def unknown_member_joins(world: World, rng: Random) -> None:
+    """A process from outside of every StaticGroup joins the group under an id of its own."""
+    link = KafkaLink(name=f"unknown-{world.loop.time():.3f}")
     join = JoinGroupRequest(
         group_id=GROUP,
-        group_instance_id=f"{TOPIC}-stranger-{rng.randint(0, 9)}",
+        group_instance_id=f"{TOPIC}-unknown-{rng.randint(0, 9)}",
         session_timeout_ms=30_000,
         rebalance_timeout_ms=10_000,
         protocols=(Protocol("range", encoded_topics((TOPIC,))),),
     )
-    world.loop.spawn(world.ask_once(link, join), name="stranger")
+    world.loop.spawn(world.ask_once(link, join), name="unknown member")

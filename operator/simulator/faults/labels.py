@@ -15,7 +15,7 @@ from .registry import Heal, attempt, draw_pod, each, fault, setting
 
 @fault(weight=0.6, lasts_s=(5, 90))
 def index_label_is_taken_off(world: World, rng: Random) -> Heal | None:
-    """Somebody takes the ordinal's label off a running pod, and puts it back later."""
+    """A user removes the ordinal's label from a running pod, and restores it later."""
     pod = draw_pod(world, rng)
     if pod is None:
         return None
@@ -36,7 +36,7 @@ def pods_come_without_the_index_label(world: World, rng: Random) -> Heal | None:
 
 @fault(weight=1.0, lasts_s=(120, 220))
 def pod_is_made_by_hand(world: World, rng: Random) -> Heal:
-    """Somebody applies the copy of a departed pod, without labels; later its node is lost and it is force-deleted."""
+    """A user applies the copy of a departed pod, without labels; later its node is lost and it is force-deleted."""
     lost: list[Kubelet] = []
 
     async def act() -> None:
@@ -61,7 +61,7 @@ def pod_is_made_by_hand(world: World, rng: Random) -> Heal:
 
 
 def copy_without_labels(pod: Json) -> Json:
-    """Write a pod as people do who copy one: its annotations and spec stay, labels and owner do not."""
+    """Write a pod as a user copies it: its annotations and spec stay, labels and owner do not."""
     kept = {key: pod["metadata"][key] for key in ("namespace", "name", "annotations") if key in pod["metadata"]}
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": kept, "spec": spec, "status": {"phase": "Pending"}}

@@ -1,7 +1,8 @@
 """What may become of a machine while its pods' objects are gone: the evidence of nodes is drawn from this.
 
-Each loses the pod of the last ordinal, by force and unwanted, so that only its node can tell what became of it. What the operators
-are told of nodes (`WorldSettings`) is true: a Node goes only after its machine where the lifecycle says so.
+Each loses the pod of the last ordinal, by force and unwanted, so that only its node can prove what became of it. What
+the operators' settings say of nodes (`WorldSettings`) is true: a Node goes only after its machine where the lifecycle
+says so.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def _take_over(world: World, node: Kubelet) -> None:
 
 @fault(weight=2.0, lasts_s=(60, 200), is_beside=True)
 def node_is_deleted_after_its_pod(world: World, rng: Random) -> Heal:
-    """A pod is lost with its node and unwanted; then the Node object goes, by whoever may do that here."""
+    """A pod is lost with its node and unwanted; then the Node object is deleted, as `nodeLifecycle` allows."""
     name, node = _last_seat(world, rng)
     node.cut()
     _lose(world, name)
@@ -103,7 +104,7 @@ def node_is_deleted_after_its_pod(world: World, rng: Random) -> Heal:
 
 @fault(weight=3.0, lasts_s=(20, 150), is_beside=True)
 def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
-    """A kubelet stands still while a pod of it is deleted by force and unwanted; it goes on, hears, and starts newer pods."""
+    """A kubelet freezes while a pod of it is deleted by force and unwanted; later it starts newer pods."""
     name, node = _last_seat(world, rng)
     node.freeze_kubelet()
     _lose(world, name)
@@ -117,7 +118,7 @@ def kubelet_sleeps_through_a_deletion(world: World, rng: Random) -> Heal:
 
 @fault(weight=2.0, lasts_s=(150, 300), is_beside=True)
 def kill_hangs(world: World, rng: Random) -> Heal | None:
-    """A runtime does not end one pod that it is told to end, on a node that looks well and does all else."""
+    """A runtime does not end one pod that it is asked to end; the rest of its node works."""
     name, node = _last_seat(world, rng)
     found = world.server.get(PODS, NAMESPACE, name)
     if found is None:
@@ -138,7 +139,7 @@ def kill_hangs(world: World, rng: Random) -> Heal | None:
 
 @fault(weight=1.5, lasts_s=(120, 240), is_beside=True)
 def node_joined_after_the_backup(world: World, rng: Random) -> Heal:
-    """A node joins and gets a pod, is cut off, and etcd is set back to before: the machine runs on and nobody knows of it."""
+    """A node joins and gets a pod, is cut off, and etcd is restored: the machine runs on unknown."""
     backup = world.server.backup()
     node = world.kubernetes.add_node(f"n{len(world.kubernetes.nodes) + 1}")
     others = [other for other in sorted(world.kubernetes.nodes) if other != node.name]

@@ -10,19 +10,20 @@ from ..world.world import GROUP, NAMESPACE, RunningOperator, World
 from .registry import Heal, attempt, draw_operator, fault
 
 WRITES_A_STATUS = (("patch", f"{STATIC_GROUPS}/status"), ("get", STATIC_GROUPS))
-"""A status is written by one apply, bound to the version that its writer knows; one that does not know it reads first."""
+"""A status is written by one apply, bound to the version that its writer knows; one that does not know it reads
+first."""
 READS_THE_LEASE = ("get", LEASES)
 REFUSALS = (503, 429, 500, 0)
 MANY = 1000
 """More requests than any fault lasts for."""
 STANDBY_READY_S = 10.0
 RESTORED_UNTIL, CLEARED_FROM = 0.35, 0.7
-"""Shares of the statuses that are put back with their owners, and over an object whose owners were cleared."""
+"""Shares of the statuses that are restored with their owners, and over an object whose owners were cleared."""
 ARRIVES_BEFORE_S = 0.05
 
 
 def write_status(world: World, status: Json) -> None:
-    """Let somebody who may do so put another status into the StaticGroup."""
+    """Let a user with the right write another status into the StaticGroup."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
     if found is not None:
         body = {**found, "status": status}
@@ -31,13 +32,13 @@ def write_status(world: World, status: Json) -> None:
 
 
 def clear_owners(world: World, group: Json) -> None:
-    """Let somebody clear metadata.managedFields, as the documentation of Kubernetes says: who writes next is noted nowhere."""
+    """Let a user clear metadata.managedFields as Kubernetes documents it: the next writer is not recorded."""
     metadata = {key: value for key, value in group["metadata"].items() if key != "managedFields"}
     world.server.update(STATIC_GROUPS, {**group, "metadata": metadata})
 
 
 def put_owners_back(world: World, older: Json) -> None:
-    """Let a tool that restores in place put back who had written which field, so that the operator is noted as the writer of what it did not write."""
+    """Let a tool restore managedFields too, which then name the operator as the writer of an older status."""
     present = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
     if present is not None:
         owners = {"managedFields": older["metadata"].get("managedFields", [])}
@@ -46,13 +47,13 @@ def put_owners_back(world: World, older: Json) -> None:
 
 @fault(weight=0.7, lasts_s=(0, 0))
 def status_is_emptied(world: World, rng: Random) -> None:
-    """Somebody, or a tool that restores objects without their status, empties the status."""
+    """A user, or a tool that restores objects without their status, empties the status."""
     write_status(world, {})
 
 
 @fault(weight=0.7, lasts_s=(20, 150))
 def status_is_set_back(world: World, rng: Random) -> Heal:
-    """Somebody applies the status of a while ago, as a backup of the object holds it, noted as the writer or not."""
+    """A user applies an older status from a backup, and is recorded as its writer or not."""
     found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) or {}
     uid, old = (found.get("metadata") or {}).get("uid"), found.get("status") or {}
     chance = rng.random()
@@ -118,14 +119,15 @@ def first_read_of_the_lease_is_refused(world: World, rng: Random) -> Heal | None
 
 @fault(weight=1.0, lasts_s=(70, 160))
 def operator_freezes_in_a_status_write(world: World, rng: Random) -> Heal:
-    """The active operator stands still inside a write of a status, for longer than its Lease, and the write comes late."""
+    """The active operator freezes inside a write of a status, longer than its Lease lasts; the write comes late."""
     frozen_s = rng.uniform(20, 55)
     armed: list[RunningOperator] = []
 
     def hook(verb: str, label: str) -> None:
         if (verb, label) in WRITES_A_STATUS:
             process = armed[0].process
-            # It arrives when the standby has long taken over and written, and is answered right before its sender goes on.
+            # It arrives when the standby has long taken over and written, and is answered right before its sender goes
+            # on.
             armed[0].transport.link.faults.held_s = frozen_s - ARRIVES_BEFORE_S
             heal()
             world.trace.add(world.loop.time(), "fault", "operator frozen in a status write", operator=process.name)

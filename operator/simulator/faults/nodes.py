@@ -51,7 +51,7 @@ def zombie_of_a_lost_node(world: World, rng: Random) -> Heal:
 
 @fault(lasts_s=(0, 0))
 def node_reboots(world: World, rng: Random) -> None:
-    """The machine restarts: processes end and nobody writes it down."""
+    """The machine restarts: processes end without a written status."""
     draw_node(world, rng).reboot(rng.uniform(5, 60))
 
 
@@ -71,7 +71,7 @@ def node_is_out_of_service(world: World, rng: Random) -> Heal:
 
 @fault(lasts_s=(30, 150))
 def node_object_is_deleted(world: World, rng: Random) -> Heal:
-    """A Node object is deleted: of a machine that is cut off and goes on, or that is off where the operators count on that."""
+    """A Node object is deleted; its machine is off where the operators count on that, else it is cut off."""
     node = draw_node(world, rng)
     if world.settings.nodes_outlive_machines:
         node.power_off()
@@ -110,7 +110,7 @@ def pod_is_force_deleted(world: World, rng: Random) -> None:
 
 @fault(lasts_s=(5, 60))
 def pod_leaves_the_selector(world: World, rng: Random) -> Heal | None:
-    """Somebody takes the label off a running pod, and puts it back later."""
+    """A user removes the label from a running pod, and restores it later."""
     pod = draw_pod(world, rng)
     if pod is None:
         return None

@@ -17,11 +17,15 @@ def operator_crashes(world: World, rng: Random, operator: RunningOperator) -> He
 
 
 @operator_fault(weight=2.0, lasts_s=(0, 0), is_beside=True)
-def operator_is_told_to_end(world: World, rng: Random, operator: RunningOperator) -> None:
-    """Its Deployment rolls, or its node is drained; half of the time right after somebody has given it something to write."""
+def operator_is_terminated(world: World, rng: Random, operator: RunningOperator) -> None:
+    """Its Deployment rolls, or its node is drained; half of the time right after an edit."""
     team = rng.choice(world.teams)
     if rng.random() < 0.5:
-        attempt(lambda: world.users.edit_group(team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}))
+        attempt(
+            lambda: world.users.edit_group(
+                team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}
+            )
+        )
     world.loop.world_call_later(rng.uniform(0, 0.3), world.end_operator, operator)
 
 
@@ -41,5 +45,5 @@ def second_operator_starts(world: World, rng: Random) -> None:
 
 @fault(weight=0.7, lasts_s=(0, 0))
 def lease_is_deleted(world: World, rng: Random) -> None:
-    """Somebody deletes the Lease, and with it the stored position of the watch."""
+    """A user deletes the Lease, and with it the stored position of the watch."""
     attempt(lambda: world.server.delete(LEASES, SYSTEM, "staticgroup-operator"))

@@ -18,7 +18,7 @@ def group_is_suspended(world: World, rng: Random) -> Heal:
 
 @fault(weight=0.7, lasts_s=(10, 90))
 def mode_is_observe(world: World, rng: Random) -> Heal:
-    """The user wants to look first."""
+    """The user switches to mode Observe."""
     attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Observe"}))
     return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Manage"}))
 
@@ -31,19 +31,19 @@ def group_is_created_again(world: World, rng: Random) -> Heal:
 
 
 def create_group_again(world: World) -> None:
-    """Create the first team's StaticGroup again; a team that can no longer swear that ids are its own does not.
+    """Create the first team's StaticGroup again; without `exclusive` where that would be false.
 
-    Where a process may still run whose pod is gone, the word of `identity.exclusive` would be false.
+    It would be false where a process runs on after its pod is gone.
     """
     present = {uid_of(pod) for pod in world.server.list(PODS)}
-    is_sworn = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
+    are_gone_pods_dead = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
     identity = world.team.identity
-    if identity.get("scope"):  # ids are older than such a StaticGroup, and whatever is sworn says nothing of that
+    if identity.get("scope"):  # its ids are older than the StaticGroup, and `exclusive` says nothing of that
         world.create_group()
         return
-    if not is_sworn and identity.get("exclusive"):
+    if not are_gone_pods_dead and identity.get("exclusive"):
         world.create_group(identity=identity | {"exclusive": False})
         return
     if identity.get("exclusive"):
-        world.truth.sworn()
+        world.truth.prove_ends_of_gone_pods()
     world.create_group()

@@ -31,7 +31,8 @@ class Fault:
     ----------
     weight: how often it is drawn, relative to the others.
     lasts_s: (least, most) seconds until it is healed.
-    is_beside: it is drawn beside the others, from a source of its own, so that what else a seed draws does not depend on it.
+    is_beside: it is drawn beside the others, from a source of its own, so that what else a seed draws does not depend
+        on it.
     """
 
     kind: str
@@ -155,7 +156,7 @@ def restore_etcd(world: World, backup: Backup, *, bump: int = 0) -> None:
 
     Parameters
     ----------
-    bump: see `Storage.restore`; old positions are gone then, so nobody goes on from one.
+    bump: see `Storage.restore`; old positions are gone then, so no watch resumes from one.
     """
     if not bump and not any(o.process.is_running and not o.transport.link.faults.is_cut for o in world.living):
         world.truth.assumptions.unseen_s.append(world.loop.time())
@@ -165,7 +166,7 @@ def restore_etcd(world: World, backup: Backup, *, bump: int = 0) -> None:
 
 
 def attempt(action: Callable[[], object]) -> None:
-    """Do what a user does, who is told when the object is not there."""
+    """Do what a user does; an error of the API server does not end the fault."""
     try:
         action()
     except ApiError:

@@ -44,7 +44,8 @@ from .shard import Shard, refusal
 __all__ = ["AppliedLeave", "ModelKafkaCluster"]
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
-"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of ConsumerGroupHeartbeatRequest and StreamsGroupHeartbeatRequest."""
+"""LEAVE_GROUP_MEMBER_EPOCH and LEAVE_GROUP_STATIC_MEMBER_EPOCH of ConsumerGroupHeartbeatRequest and
+StreamsGroupHeartbeatRequest."""
 OFFSETS_PARTITIONS = 50
 """offsets.topic.num.partitions."""
 _MOVED = (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -60,9 +61,10 @@ class ModelKafkaCluster:
 
     Attributes
     ----------
-    applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in order.
+    applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in
+        order.
     on_applied: called with each of them at once, before its answer leaves the broker.
-    on_released: called likewise with each temporary leave of a static member, whoever sent it.
+    on_released: called likewise with each temporary leave of a static member, from any sender.
     denied: (principal, operation) pairs that the authorizer refuses on every group; operations: READ, DESCRIBE,
         DESCRIBE_CONFIGS, DESCRIBE_TOPIC.
     """
@@ -114,7 +116,7 @@ class ModelKafkaCluster:
         ----------
         node_id: the broker; None: the coordinator of the request's group, as the client knows or finds it.
         timeout_s: after it the client gives up; None: the link's own.
-        principal: who asks; None: the link's own.
+        principal: of the sender; None: the link's own.
 
         Raises
         ------
@@ -170,7 +172,7 @@ class ModelKafkaCluster:
         link.coordinators[group_id] = found
         return found
 
-    # what everybody may know ------------------------------------------------------------------------------------------
+    # what any client may read -----------------------------------------------------------------------------------------
 
     @property
     def image(self) -> TopicImage:
@@ -188,7 +190,7 @@ class ModelKafkaCluster:
         return next((node_id for node_id in self.brokers if node_id not in self._down), self.brokers[0])
 
     def is_up(self, node_id: int) -> bool:
-        """Tell whether a broker answers at all."""
+        """Whether a broker answers at all."""
         return node_id not in self._down
 
     def deaths(self, node_id: int) -> int:
@@ -299,7 +301,7 @@ class ModelKafkaCluster:
         self.denied.discard((principal, operation))
         self._tell("right granted", principal=principal, operation=operation)
 
-    # at the broker ------------------------------------------------------------------------------------------------------
+    # at the broker ----------------------------------------------------------------------------------------------------
 
     def _at(self, node_id: int, work: Callable[[Exchange], None]) -> Callable[[Exchange], None]:
         return lambda exchange: exchange.refuse() if node_id in self._down else work(exchange)
@@ -388,7 +390,7 @@ class ModelKafkaCluster:
     def _note_heartbeat(
         self, request: EpochHeartbeatRequest, response: EpochHeartbeatResponse, exchange: Exchange
     ) -> None:
-        """Note a heartbeat by which somebody leaves for a while, or a member of a streams group for good."""
+        """Note a heartbeat that is a temporary leave, or the leave of a member of a streams group."""
         is_streams = isinstance(request, StreamsGroupHeartbeatRequest)
         if request.member_epoch != LEAVE_FOR_A_WHILE and not (is_streams and request.member_epoch == LEAVE):
             return

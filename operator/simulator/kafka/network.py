@@ -56,7 +56,7 @@ class Exchange:
     Parameters
     ----------
     work: does the request at the broker, which answers by `reply`, at once or later.
-    principal: who asks, for the authorizer; None: the link's own.
+    principal: of the sender, for the authorizer; None: the link's own.
     """
 
     __slots__ = ("_at_broker", "_loop", "_sent_s", "_timeout_s", "_work", "answer", "link", "node_id", "principal")
@@ -126,4 +126,4 @@ class Exchange:
     def _fail(self, error: ConnectionLost) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # a sender that died meanwhile never looks; asyncio must not call that a bug
+            self.answer.exception()  # a sender that died meanwhile never reads it; asyncio must not log that as a bug

@@ -49,7 +49,7 @@ class Shard:
     log: what was persisted: (virtual milliseconds, record).
     write_error: what the log answers to appends; None: it takes them.
     refused_until_s, refused_with: answered to everything until then, as while loading.
-    on_request: called with who asks just before the coordinator does a request, and with None just after.
+    on_request: called with the sender just before the coordinator does a request, and with None just after.
     """
 
     loop: SimulationLoop
@@ -111,7 +111,7 @@ class Shard:
         self._take(self.coordinator.replay([record for _, record in self.log], now_ms(self.loop)))
 
     def refuse_writes(self, code: ErrorCode | None) -> None:
-        """Let the log refuse appends, whoever coordinates; None: accept them again."""
+        """Let the log refuse appends, also those of later coordinators; None: accept them again."""
         self.write_error = self.coordinator.write_error = code
 
     def read_stale(self, *, behind_s: float, for_s: float) -> None:

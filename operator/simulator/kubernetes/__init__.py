@@ -1,1 +1,1 @@
-"""A whole Kubernetes cluster: the API server as its clients see it, its controllers, its nodes, and what people ask of it."""
+"""A whole Kubernetes cluster: API server, controllers, nodes, and what users do."""

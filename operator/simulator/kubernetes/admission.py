@@ -1,7 +1,8 @@
 """What the API server does to objects on their way in: schema defaults, the injection policy and the webhook.
 
-The policy is the product's MutatingAdmissionPolicy (`staticgroup.api.policy`), as the product itself renders it in Python
-(`staticgroup.api.rendering`), and so is what its webhook answers, without an image that would bring an agent. Sources: KEP-3962; CRD structural defaulting.
+The policy is the product's MutatingAdmissionPolicy (`staticgroup.api.policy`), as the product itself renders it in
+Python (`staticgroup.api.rendering`), and so is what its webhook answers, without an image that would bring an agent.
+Sources: KEP-3962; CRD structural defaulting.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ def _bare(body: Json) -> Json:
 
 def webhook_configuration(name: str) -> Json:
     """Return the configuration of the product's webhook, whose certificate is trusted."""
-    return {"metadata": {"name": name}, "webhooks": [{"name": "inject-0.staticgroup.io", "clientConfig": {"caBundle": "dHJ1c3RlZA=="}}]}
+    return {
+        "metadata": {"name": name},
+        "webhooks": [{"name": "inject-0.staticgroup.io", "clientConfig": {"caBundle": "dHJ1c3RlZA=="}}],
+    }
 
 
 def inject(pod: Json, groups: Iterable[Json], method: InjectedMethod) -> Json:
@@ -61,7 +65,8 @@ def inject(pod: Json, groups: Iterable[Json], method: InjectedMethod) -> Json:
 
     Parameters
     ----------
-    groups: the StaticGroups of the pod's namespace, by name: as the policy's parameter informer knows them, or as the webhook reads them.
+    groups: the StaticGroups of the pod's namespace, by name: as the policy's parameter informer knows them, or as the
+        webhook reads them.
     """
     for group in groups:
         if is_meant(pod, group, method):

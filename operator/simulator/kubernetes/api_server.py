@@ -1,6 +1,6 @@
-"""The API server: optimistic writes, deletion with grace and finalizers, admission and rights, over what `storage` keeps.
+"""The API server: optimistic writes, graceful deletion, admission and rights, over what `storage` keeps.
 
-Synchronous and without a clock of its own: whoever calls it decides when. The control plane, kubelets and users call
+Synchronous and without a clock of its own: the caller decides when. The control plane, kubelets and users call
 its methods; the operator reaches it through `operators.transport.ModelTransport`, which adds time, faults and rights.
 
 Sources: registry/generic Store (deletion, no-op updates); registry/core/pod strategy (grace).
@@ -39,7 +39,9 @@ from .watch_log import Event
 POLICY_LAG_S: Final = 0.5
 """So late the policy's parameter informer knows a StaticGroup (seen: about 1 s)."""
 
-_HAS_STATUS: Final = frozenset({PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS})
+_HAS_STATUS: Final = frozenset(
+    {PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS}
+)
 _HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS})
 _KEPT_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -98,7 +100,9 @@ class ApiServer(Storage):
         self._check(present, metadata)
         if subresource == "status":
             after = {**present, "status": body.get("status") or {}}
-            return self._commit(resource, with_owner_of_history(resource, after, present, "kubectl", is_apply=False), present)
+            return self._commit(
+                resource, with_owner_of_history(resource, after, present, "kubectl", is_apply=False), present
+            )
         kept = {key: present["metadata"][key] for key in _KEPT_METADATA if key in present["metadata"]}
         merged_metadata = {key: value for key, value in metadata.items() if key not in _KEPT_METADATA} | kept
         obj = {**body, "metadata": merged_metadata}
@@ -124,7 +128,7 @@ class ApiServer(Storage):
         Parameters
         ----------
         uid: precondition; 409 when the object of that name is another one.
-        manager: field manager of the writer; a pod then tells who wrote what of its status.
+        manager: field manager of the writer; a pod then names the writers of its status.
         """
         present = self._present(resource, namespace, name)
         self._check(present, (patch.get("metadata") or {}) | ({"uid": uid} if uid else {}))
@@ -153,7 +157,9 @@ class ApiServer(Storage):
         metadata = body.get("metadata") or {}
         self._check(present, {key: value for key, value in metadata.items() if key == "resourceVersion"})
         after = {**present, "status": body.get("status") or {}}
-        return self._commit(resource, with_owner_of_history(resource, after, present, FIELD_MANAGER, is_apply=True), present)
+        return self._commit(
+            resource, with_owner_of_history(resource, after, present, FIELD_MANAGER, is_apply=True), present
+        )
 
     def bind(self, namespace: str, name: str, node_name: str, conditions: Sequence[Json]) -> Json:
         """Bind a pod to a node (pods/binding), with the condition that says so in the same write."""
@@ -270,7 +276,9 @@ class ApiServer(Storage):
         if resource == STATIC_GROUPS:
             known = event.current if event.current is not None else event.previous
             assert known is not None
-            self._params.setdefault((namespace_of(known), name_of(known)), []).append((self.now_s() + POLICY_LAG_S, event.current))
+            self._params.setdefault((namespace_of(known), name_of(known)), []).append(
+                (self.now_s() + POLICY_LAG_S, event.current)
+            )
 
     def restore(self, backup: Backup, *, bump: int = 0) -> None:
         """Restore etcd, see `Storage.restore`; the policy's informer lists anew."""
@@ -304,7 +312,7 @@ class ApiServer(Storage):
 
 
 def _grace_of(pod: Json, asked_s: int | None) -> int:
-    """Decide the grace of a pod's deletion: none when it is not bound or has ended (pod strategy CheckGracefulDelete)."""
+    """Decide the grace of a pod's deletion: none when it is not bound or has ended (CheckGracefulDelete)."""
     spec, status = pod["spec"], pod.get("status") or {}
     grace: Any = spec.get("terminationGracePeriodSeconds", 30) if asked_s is None else asked_s
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):

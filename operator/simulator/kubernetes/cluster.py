@@ -43,7 +43,8 @@ class Kubernetes:
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
     provider: scheme of the providerID of every node; "": none has one.
-    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not answer.
+    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not
+        answer.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Kubernetes:
         return Random(f"{self._seed}/kubernetes/{name}")
 
     def add_node(self, name: str, *, version: str = "v1.36.3", host: str = "") -> Kubelet:
-        """Boot a machine; `host` tells it from others that had the name before."""
+        """Boot a machine; `host` distinguishes it from others that had the name before."""
         self.nodes[name] = Kubelet(
             self.server,
             self.loop,
@@ -113,7 +114,7 @@ class Kubernetes:
         return self.nodes[name]
 
     def replace_machine(self, name: str) -> Kubelet:
-        """Boot another machine under a node's name; that which had it is heard no more, and runs on."""
+        """Boot another machine under a node's name; the former one runs on, cut off."""
         self.nodes[name].replaced()
         return self.add_node(name, host=f"{name}-spare{len(self.machines)}")
 

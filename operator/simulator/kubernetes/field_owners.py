@@ -1,4 +1,4 @@
-"""Who wrote which field, as an API server notes it in metadata.managedFields, where somebody asks for it (KEP-555)."""
+"""Records the writers of fields in metadata.managedFields, as an API server does (KEP-555)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Final
 from .objects import STATIC_GROUPS, Json, time_text
 
 OWNED_FIELDS: Final = ("phase", "containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-"""Fields of a pod's status whose writer matters to somebody; lists of containers are owned as a whole."""
+"""Fields of a pod's status whose writer matters; lists of containers are owned as a whole."""
 
 
 def with_owner_of_history(resource: str, after: Json, before: Json, manager: str, *, is_apply: bool) -> Json:
-    """Record in metadata.managedFields of a StaticGroup who wrote the history in its status, where it is another one now.
+    """Record the writer of another history in the managedFields of a StaticGroup.
 
-    Source: seen on 1.36.3: where somebody has cleared them nothing is recorded until the next apply.
+    Source: seen on 1.36.3: where they were cleared nothing is recorded until the next apply.
     """
     if resource != STATIC_GROUPS:
         return after

@@ -1,6 +1,6 @@
 """Small helpers for API objects: names of resources, times as text, conditions, owners.
 
-Objects are plain JSON dictionaries that nobody changes once the API server has stored them: a new version is a new
+Objects are plain JSON dictionaries that nothing changes once the API server has stored them: a new version is a new
 dictionary that shares what did not change. So nothing is ever copied, and a reader may keep what it was given.
 """
 

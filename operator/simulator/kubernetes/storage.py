@@ -1,7 +1,7 @@
-"""What the API server keeps: objects under one counter of resource versions, the events of a window, and who watches them.
+"""What the API server keeps: objects under one counter of resource versions, the events of a window, and the watches.
 
-Sources: Kubernetes API concepts (resource versions, watch, bookmarks, 410); storage/cacher (window of events, bookmarks at the
-position of the cache); etcdutl snapshot restore.
+Sources: Kubernetes API concepts (resource versions, watch, bookmarks, 410); storage/cacher (window of events, bookmarks
+at the position of the cache); etcdutl snapshot restore.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .objects import Json
 from .watch_log import Event, EventLog, Selector, Subscription
 
 PROGRESS_EVERY_S: Final = 5.0
-"""etcd tells the watch cache its revision at least this often (k/k etcd3 progress notify)."""
+"""etcd reports its revision to the watch cache at least this often (k/k etcd3 progress notify)."""
 
 Key = tuple[str, str]
 
@@ -80,7 +80,7 @@ class Storage:
         ]
 
     def list_page(self, resource: str, namespace: str, selector: Selector, *, limit: int = 0, token: str = "") -> Json:
-        """Answer a LIST request in pages of one consistent resourceVersion; 410 for an expired token."""
+        """Answer a LIST with resourceVersion=0 as a replica whose cache is `age_s` behind, within kept events."""
         if token:
             kept = self._pages.pop(token, None)
             if kept is None or kept[1] < self._log(resource).floor:
@@ -98,7 +98,7 @@ class Storage:
         return {"kind": "List", "metadata": metadata, "items": items}
 
     def list_stale(self, resource: str, namespace: str, selector: Selector, age_s: float) -> Json:
-        """Answer a LIST with resourceVersion=0 as a replica whose cache is `age_s` behind, as far as events are kept."""
+        """Answer a LIST with resourceVersion=0 as a replica whose cache is `age_s` behind, within kept events."""
         log = self._log(resource)
         then_s = self.now_s() - age_s
         found = dict(self._objects.get(resource, {}))

@@ -24,7 +24,8 @@ BOOKMARK_EVERY_S: Final = 60.0
 BOOKMARK_BEFORE_END_S: Final = 2.0
 BOOKMARK_EARLY_S: Final = 0.6
 BOOKMARK_LATE_S: Final = 1.0
-"""Watches wait in buckets of a second that are served about once a second (seen: due at 1 s, sent at 0.44 to 1.63 s)."""
+"""Watches wait in buckets of a second that are served about once a second (seen: due at 1 s, sent at 0.44 to 1.63
+s)."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +39,7 @@ class ClientFaults:
     is_refusing: connections are reset at once.
     lost_requests: so many next requests never reach the server.
     lost_answers: so many next requests are carried out, but their answer never arrives.
-    conflicts: so many next conditional writes are answered 409, as if somebody had been faster.
+    conflicts: so many next conditional writes are answered 409, as if another writer had been faster.
     refusals: (verb, resource) → statuses with which its next requests are answered; 0: the connection breaks.
     held_s: the next request is so much longer on its way to the server.
     failing_status: every request is answered with this HTTP status while it is not 0.
@@ -115,7 +116,7 @@ class Connection:
 
     Parameters
     ----------
-    on_arrival: told when something arrived, the end included.
+    on_arrival: called when something arrived, the end included.
 
     Attributes
     ----------
@@ -158,8 +159,10 @@ class Connection:
 
     @property
     def follows(self) -> tuple[str, str]:
-        """Resource and namespace; two empty words before the request has reached the server."""
-        return (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
+        """Resource and namespace; two empty texts before the request has reached the server."""
+        return (
+            (self._subscription.resource, self._subscription.namespace) if self._subscription is not None else ("", "")
+        )
 
     def _send(self, event: Json) -> None:
         faults = self._link.faults

@@ -75,7 +75,7 @@ class WireLeave:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class WireRelease:
-    """One temporary leave as it was put on the wire; error_code None: no answer came, or its sender was dead by then."""
+    """One temporary leave as it was sent; error_code None: no answer came, or its sender was dead by then."""
 
     operator: str
     group_id: str
@@ -216,7 +216,7 @@ class _ModelConnection:
         )
 
     async def _alter(self, request: Any, timeout_s: float) -> Any:
-        """Set settings of one group; the coordinator of the model stands for the controller, which the brokers forward this to."""
+        """Set settings of one group; the model's coordinator stands for the controller."""
         (resource,) = request.resources
         asked = AlterGroupConfigRequest(
             group_id=resource.resource_name,

@@ -1,4 +1,4 @@
-"""One process of the real operator: its wires, its clocks, and what it has been told."""
+"""One process of the real operator: its wires, its clocks, and since when it must stop or only report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RunningOperator:
 
     Attributes
     ----------
-    main: what it runs, and what ends when it is told to end; None before it is started.
+    main: its main task, which ends after SIGTERM; None before it is started.
     """
 
     name: str
@@ -36,8 +36,8 @@ class RunningOperator:
     transport: ModelTransport
     gateway: ModelKafkaGateway
     main: asyncio.Task[None] | None = None
-    told_to_stop_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
-    told_to_report_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+    stop_since_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
+    report_since_s: dict[tuple[str, str, str], float | None] = field(default_factory=dict)
 
     @property
     def is_alive(self) -> bool:
@@ -72,10 +72,12 @@ def make_operator(
 
 
 def says_stop(spec: Json) -> bool:
-    """Tell whether a StaticGroup forbids every removal, by whatever field."""
+    """Whether a StaticGroup forbids every removal, by whatever field."""
     identity, removal = spec.get("identity") or {}, spec.get("removal") or {}
-    is_unsworn = "{scope}" not in identity.get("template", "{scope}") and not identity.get("exclusive")
-    return bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or is_unsworn
+    may_share_ids = "{scope}" not in identity.get("template", "{scope}") and not identity.get("exclusive")
+    return (
+        bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or may_share_ids
+    )
 
 
 def says_report(spec: Json) -> bool:
@@ -86,20 +88,22 @@ def says_report(spec: Json) -> bool:
 def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
     """Note since when an operator has known that it may not write to a group."""
     operator = running.operator
-    heard = operator.listener.static_group_changed
+    take = operator.listener.static_group_changed
 
     def static_group_changed(raw: Json, *, is_deleted: bool) -> None:
         namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
         known = operator.stores.groups.get((namespace, name))
-        group_id = known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
+        group_id = (
+            known.spec.group_id if is_deleted and known is not None else (raw.get("spec") or {}).get("groupId", "")
+        )
         key = (group_id, namespace, name)
         is_over = is_deleted or operator.settings.force_observe
-        for told_s, says in ((running.told_to_stop_s, says_stop), (running.told_to_report_s, says_report)):
+        for since_s, says in ((running.stop_since_s, says_stop), (running.report_since_s, says_report)):
             if not (is_over or says(raw["spec"])):
-                told_s[key] = None
-            elif told_s.get(key) is None:
-                told_s[key] = loop.time()
-        heard(raw, is_deleted=is_deleted)
+                since_s[key] = None
+            elif since_s.get(key) is None:
+                since_s[key] = loop.time()
+        take(raw, is_deleted=is_deleted)
 
     for informer in operator.informers.all:
         if informer.resource == STATIC_GROUPS:

@@ -1,4 +1,4 @@
-"""What the operator asks in kio's classes, as the coordinator model is asked; what brokers answer, in the shape that `read` expects."""
+"""Translates the operator's kio requests to the coordinator model, and the model's answers for `read`."""
 
 from __future__ import annotations
 
@@ -73,7 +73,9 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
         return {**group_defaults(cluster.settings), **cluster.group_configs.get(resource.resource_name, {})}
 
     def is_own(resource: Any, name: str) -> bool:
-        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(resource.resource_name, {})
+        return resource.resource_type == GROUP_RESOURCE and name in cluster.group_configs.get(
+            resource.resource_name, {}
+        )
 
     def result(resource: Any) -> Any:
         code = refused.get(resource.resource_type, Code.NONE)
@@ -83,7 +85,9 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
             resource_name=resource.resource_name,
             error_code=code,
             configs=tuple(
-                SimpleNamespace(name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE)
+                SimpleNamespace(
+                    name=name, value=value, config_source=OWN_SOURCE if is_own(resource, name) else DEFAULT_SOURCE
+                )
                 for name, value in shown.items()
             ),
         )
@@ -118,12 +122,12 @@ def to_model(api: Api, request: Any) -> Request:
 
 
 def heartbeat(api: Api, request: Any) -> Request:
-    """Return a heartbeat by which somebody leaves, for good or for a while."""
-    told = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
+    """Return the heartbeat of a leave, for good or temporary."""
+    common = {"group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch}
     if api is Api.CONSUMER_GROUP_HEARTBEAT:
-        return ConsumerGroupHeartbeatRequest(**told, group_instance_id=request.instance_id)
+        return ConsumerGroupHeartbeatRequest(**common, group_instance_id=request.instance_id)
     return StreamsGroupHeartbeatRequest(
-        **told, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
+        **common, group_instance_id=request.instance_id, shutdown_application=request.shutdown_application
     )
 
 
@@ -132,7 +136,7 @@ def shown(api: Api, response: Any, *, is_hidden: bool) -> Any:
 
     Parameters
     ----------
-    is_hidden: who asks lacks DESCRIBE on the topics: then there are no members, and error 29 where there were any.
+    is_hidden: the sender lacks DESCRIBE on the topics: then there are no members, and error 29 where there were any.
     """
     if api not in _SHOWN_MEMBERS:
         return response

@@ -1,1 +1,1 @@
-"""What is really so, what must hold of it whatever goes wrong, and nothing that an operator says is believed."""
+"""The ground truth and the promises that must hold in it; nothing that an operator says is believed."""

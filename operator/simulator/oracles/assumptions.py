@@ -1,11 +1,11 @@
-"""The assumptions under which nobody is ever fenced, and which of them a pod has broken: docs/design.md.
+"""The assumptions under which no live member is fenced, and which a pod has broken: docs/adr/0018-carriers.md.
 
 * A1: no process of a pod that no operator remembers joins later than `settle` after the pod watch is whole.
 * A2: no process of a pod whose object is gone joins again after it held none of its seats for `settle`.
 * A4: a restore of etcd is seen.
 
-A live member that is removed in such a case is told of and counted, apart from violations. All of it is measured at the coordinator and
-the API server; of operators only since when they watch.
+A live member that is removed in such a case is reported and counted apart from violations. Everything is measured at
+the coordinator and the API server, except since when an operator watches.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Assumptions:
                 times.append(Held(now_s, now_s))
 
     def paused(self, now_s: float) -> None:
-        """Note that the group has no coordinator now: who held a seat is taken to hold it still."""
+        """Note that the group has no coordinator now: its members are taken to hold their seats still."""
         for times in self._held.values():
             if now_s - times[-1].to_s <= SLACK_S:
                 times[-1].to_s = now_s
@@ -116,4 +116,6 @@ class Assumptions:
 
     def is_forgotten(self, gone_s: float, joined_s: float) -> bool:
         """True when a pod watch began after a pod was gone, and was whole for `settle` before it joined."""
-        return any(gone_s < since_s and joined_s - since_s >= self.settle_s - SLACK_S for since_s in self.watched_since_s)
+        return any(
+            gone_s < since_s and joined_s - since_s >= self.settle_s - SLACK_S for since_s in self.watched_since_s
+        )

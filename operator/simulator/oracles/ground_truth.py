@@ -23,7 +23,7 @@ from .issued_ids import GroupLife, Issue, scope_of
 from .promises import ROUND_MAX_S
 
 NEVER_S = float("-inf")
-TOLD_SLACK_S = 20.0
+ORDER_SLACK_S = 20.0
 """A leave may already wait for a connection, up to the gateway's own deadline, when the user says stop."""
 
 
@@ -31,7 +31,7 @@ ID_VARIABLES = "INSTANCE_ID"
 """Part of the name of every variable that carries an id."""
 
 REFERRED_TO = ("annotations", "labels")
-"""What a variable may refer to and somebody may change."""
+"""Fields that a variable may refer to and that a user may change."""
 
 Workload = tuple[str, str]
 """Namespace and name of a StatefulSet."""
@@ -45,7 +45,7 @@ class PodLife:
     ----------
     ids: those it was given, before a client appends anything. shown: the containers of which an id was ever shown.
     gone_s: since when its object has been gone, virtual seconds; infinite while it is there.
-    has_word: whoever deletes Nodes has sworn that nothing runs on its node.
+    is_node_off: its Node was deleted, which in this world happens only once the machine is off.
     """
 
     uid: str
@@ -60,7 +60,7 @@ class PodLife:
     is_forgotten: bool = False
     node: str = ""
     gone_s: float = math.inf
-    has_word: bool = False
+    is_node_off: bool = False
 
     @property
     def is_gone(self) -> bool:
@@ -75,7 +75,7 @@ class PodLife:
         -----
         Of those that showed no container no proof is asked; whether a process of theirs lives is asked of all (S1).
         """
-        return self.has_proof or self.has_word or (
+        return self.has_proof or self.is_node_off or (
             not self.shown and (self.has_end or self.is_forgotten or (self.is_gone and not self.was_bound))
         )
 
@@ -86,9 +86,9 @@ class GroundTruth:
     Parameters
     ----------
     cluster_uid: of the cluster, which every scope depends on.
-    stopped_since_s: (operator, group id) → when the operator was told to stop writing; None: it was not.
-    reporting_since_s: likewise when it was told not to release anybody.
-    is_deletion_sworn: a Node object is deleted only when its machine is off.
+    stopped_since_s: (operator, group id) → since when a StaticGroup forbids it to write; None: it may.
+    reporting_since_s: likewise since when it may release no member.
+    are_deleted_nodes_off: a Node object is deleted only when its machine is off.
     assumptions: what pods have done that are out of sight.
     born_s: when a member id was made.
     shows_address: whether a member is described with the address of its own pod.
@@ -106,7 +106,7 @@ class GroundTruth:
         assumptions: Assumptions,
         born_s: Callable[[str], float] = lambda member_id: 0.0,
         shows_address: Callable[[str], bool] = lambda member_id: False,
-        is_deletion_sworn: bool = False,
+        are_deleted_nodes_off: bool = False,
     ) -> None:
         self._loop = loop
         self._processes = processes
@@ -116,7 +116,7 @@ class GroundTruth:
         self.pods: dict[str, PodLife] = {}
         self.groups: dict[str, GroupLife] = {}
         self.renewals: dict[str, float] = {}
-        self._is_deletion_sworn = is_deletion_sworn
+        self._are_deleted_nodes_off = are_deleted_nodes_off
         self.assumptions = assumptions
         self._born_s = born_s
         self._shows_address = shows_address
@@ -130,13 +130,13 @@ class GroundTruth:
         }
         observers.append(self._observe)
 
-    def sworn(self) -> None:
-        """Take a user's word that no pod which is gone has a process any more: `identity.exclusive` of a new StaticGroup.
+    def prove_ends_of_gone_pods(self) -> None:
+        """Count every pod that is gone as ended, because a new StaticGroup sets `identity.exclusive`.
 
         Notes
         -----
-        What a StaticGroup of before remembered of such pods goes with it, so nobody is asked for another proof of their ends;
-        whether a process lives is asked of all (S1).
+        The memory of the StaticGroup before is gone with it, so no other proof of their ends can exist.
+        S1 still asks whether a process lives.
         """
         for pod in self.pods.values():
             pod.has_proof = pod.has_proof or pod.is_gone
@@ -151,10 +151,10 @@ class GroundTruth:
         """Whether the very process that created this member runs, frozen or not; True for one outside the table."""
         return self._processes.alive(member_id)
 
-    def is_told_to_report(self, operator: str, group_id: str) -> bool:
-        """Whether this operator was told not to release so long ago that nothing of its may be under way any more."""
+    def must_report(self, operator: str, group_id: str) -> bool:
+        """Whether it may release no member for so long that no earlier request can be under way."""
         since_s = self._reporting_since_s(operator, group_id)
-        return since_s is not None and self._loop.time() - since_s > TOLD_SLACK_S
+        return since_s is not None and self._loop.time() - since_s > ORDER_SLACK_S
 
     def whereabouts(self, member_id: str) -> str:
         """Say whose process created a member."""
@@ -168,8 +168,8 @@ class GroundTruth:
 
         Notes
         -----
-        They are the pod that created the member, and where its address does not tell so every pod that carried the id when it joined,
-        unless that one was silent or out of sight for long enough to count no more.
+        They are the pod that created the member, and where its address does not name that pod, every pod that carried
+        the id when it joined, unless that one was silent or out of sight for long enough to count no more.
         """
         creator = self._processes.creator(member_id)
         own = self.pods.get(creator.pod_uid) if creator is not None else None
@@ -203,7 +203,7 @@ class GroundTruth:
         return self.assumptions.joined_s(creator.pod_uid, self._born_s(member_id), until_s)
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
-        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
+        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: there is none."""
         for life in self.groups.values():
             if life.group_id == group_id and life.issued(instance_id):
                 return life.name
@@ -212,12 +212,12 @@ class GroundTruth:
     def undesired_since_s(self, instance_id: str) -> float | None:
         """When a workload last wanted the id; None: one wants it now and has for a while.
 
-        A StaticGroup that is gone still speaks for its pods, until it is made again and its successor says what it wants.
+        A StaticGroup that is gone still counts for its pods, until it is made again and its successor counts instead.
         """
         now_s = self._loop.time()
         last = {(life.namespace, life.name): life for life in self.groups.values()}
-        speak = [life for life in self.groups.values() if not life.is_gone or life is last[life.namespace, life.name]]
-        found = (self._wanted_since_s(life, *made) for life in speak if (made := life.current(instance_id)))
+        judged = [life for life in self.groups.values() if not life.is_gone or life is last[life.namespace, life.name]]
+        found = (self._wanted_since_s(life, *made) for life in judged if (made := life.current(instance_id)))
         since = [s for s in found if s is not None]
         return None if since and now_s - min(since) > ROUND_MAX_S else now_s
 
@@ -229,10 +229,10 @@ class GroundTruth:
             wanted_since_s = (at_s if wanted_since_s is None else wanted_since_s) if is_wanted else None
         return None if wanted_since_s is None else max(wanted_since_s, made_since_s)
 
-    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
-        """Whether this operator was told to stop so long ago that nothing of its may be under way any more."""
+    def must_stop(self, operator: str, group_id: str) -> bool:
+        """Whether it may write nothing for so long that no earlier request can be under way."""
         since_s = self._stopped_since_s(operator, group_id)
-        return since_s is not None and self._loop.time() - since_s > TOLD_SLACK_S
+        return since_s is not None and self._loop.time() - since_s > ORDER_SLACK_S
 
     def lease_renewed_s(self, operator: str) -> float:
         """When this operator last renewed the Lease, by the API server's truth; -inf: never."""
@@ -260,7 +260,7 @@ class GroundTruth:
         )
 
     def resync(self, server: ApiServer) -> None:
-        """Look again after etcd was set back, which tells nobody."""
+        """Read the workloads again after etcd was set back, which sends no event."""
         present = {(b["metadata"]["namespace"], b["metadata"]["name"]): b for b in server.list(STATEFULSETS)}
         for key in {*self._replicas, *present}:
             self._set_ordinals(key, present.get(key))
@@ -302,10 +302,10 @@ class GroundTruth:
             life.has_proof = True
 
     def _node(self, event: Event) -> None:
-        """Take the word of whoever deletes a Node, where that is given only of machines that are off."""
-        if event.current is None and event.previous is not None and self._is_deletion_sworn:
+        """Note a deleted Node, where Nodes are deleted only after their machines are off."""
+        if event.current is None and event.previous is not None and self._are_deleted_nodes_off:
             for pod in self.pods.values():
-                pod.has_word = pod.has_word or pod.node == event.previous["metadata"]["name"]
+                pod.is_node_off = pod.is_node_off or pod.node == event.previous["metadata"]["name"]
 
     def _group(self, event: Event) -> None:
         body = event.current if event.current is not None else event.previous
@@ -357,7 +357,7 @@ def _statuses(status: Mapping[str, Any]) -> list[Json]:
 
 
 def _all_ended(body: Json, shown: Sequence[Json], ran: AbstractSet[str]) -> bool:
-    """Whether every container of the spec is shown as terminated by whoever ran it, or is shown and never ran."""
+    """Whether every container of the spec is shown as terminated by its runtime, or is shown and never ran."""
     kinds = ("containers", "initContainers", "ephemeralContainers")
     names = {c["name"] for kind in kinds for c in body["spec"].get(kind) or []}
     ended = {

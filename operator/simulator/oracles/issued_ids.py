@@ -42,14 +42,14 @@ class GroupLife:
     scope: str
     versions: list[tuple[float, dict[str, Issue]]] = field(default_factory=list)
     is_gone: bool = False
-    _told: tuple[Json, str] | None = None
+    _identity_and_role: tuple[Json, str] | None = None
 
     def take(self, spec: Json, at_s: float) -> None:
         """Note a spec; a new identity or role begins a new version."""
-        told = spec.get("identity") or {}, spec.get("role") or "Consumer"
-        if told != self._told:
-            self._told = told
-            self.versions.append((at_s, self._issues(*told)))
+        identity_and_role = spec.get("identity") or {}, spec.get("role") or "Consumer"
+        if identity_and_role != self._identity_and_role:
+            self._identity_and_role = identity_and_role
+            self.versions.append((at_s, self._issues(*identity_and_role)))
 
     def issued(self, instance_id: str) -> list[Issue]:
         """Return how this StaticGroup ever made an id; empty: it never did."""
@@ -85,7 +85,7 @@ class GroupLife:
 
 
 def client_suffixes(identity: Json, role: str = "Consumer") -> list[str]:
-    """Return what the client appends, by `identity.suffix`, its companions and the role, to ids that were not issued before."""
+    """Return what the client appends to new ids, by `identity.suffix`, its companions and the role."""
     count = int(identity.get("membersPerPod") or 1)
     style = identity.get("suffix") or "Auto"
     if style == "Auto" and role == "Streams":

@@ -1,6 +1,6 @@
 """What must hold in every state, whatever goes wrong: the oracles of the simulation.
 
-They look at the ground truth (process table, coordinator, API server), which the operator side never sees, and at every
+They read the ground truth (process table, coordinator, API server), which the operator side never sees, and at every
 LeaveGroup on its way. Safety is asked at the moment in which something happens, liveness after all faults have ended.
 """
 
@@ -100,8 +100,8 @@ class Truth(Protocol):
     def is_running(self, member_id: str) -> bool:
         """Whether the very process that created this member runs, frozen or not."""
 
-    def is_told_to_report(self, operator: str, group_id: str) -> bool:
-        """Whether this operator has observed, in each StaticGroup of the group, that no crashed member may be released."""
+    def must_report(self, operator: str, group_id: str) -> bool:
+        """Whether it has observed in each StaticGroup of the group that no crashed member may be released."""
 
     def whereabouts(self, member_id: str) -> str:
         """Say whose process created this member."""
@@ -116,15 +116,16 @@ class Truth(Protocol):
         """Which assumption the pod that created this member has broken; None: it has kept all of them."""
 
     def owner_of(self, group_id: str, instance_id: str) -> str | None:
-        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: nobody did."""
+        """Name of a StaticGroup, living or gone, that makes or made this id for this group; None: there is none."""
 
     def undesired_since_s(self, instance_id: str) -> float | None:
         """When a workload last wanted the id; None: one wants it now and has for `ROUND_MAX_S`."""
 
-    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
-        """Whether this operator has observed, in each StaticGroup of the group, that nobody may be removed.
+    def must_stop(self, operator: str, group_id: str) -> bool:
+        """Whether this operator has observed, in each StaticGroup of the group, that no member may be removed.
 
-        That is suspend, mode Observe, removal.policy Never, ids that nobody has said to be his alone, or its deletion.
+        That is suspend, mode Observe, removal.policy Never, ids without scope that are not declared exclusive, or its
+        deletion.
         """
 
     def lease_renewed_s(self, operator: str) -> float:
@@ -133,7 +134,7 @@ class Truth(Protocol):
 
 @dataclass(slots=True)
 class Safety:
-    """The safety oracles, told of every leave and every effect as they happen.
+    """The safety oracles, called with every leave and every effect as they happen.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class Safety:
     released: set[str] = field(default_factory=set)
 
     def release_sent(self, sent: SentRelease) -> None:
-        """Judge a heartbeat on behalf of a member at the moment it is put on the wire: S1, S3, S5, S10, S14 and the Lease.
+        """Judge a heartbeat on behalf of a member as it is sent: S1, S3, S5, S10, S14 and the Lease.
 
         A live process is a broken promise whatever the coordinator answers; a member is released once.
         """
@@ -166,8 +167,8 @@ class Safety:
             self._broken("S3", sent.at_s, f"{who}, which nobody issued")
         if sent.member_id in self.released:
             self._broken("S10", sent.at_s, f"{who} again")
-        if self.truth.is_told_to_report(sent.operator, sent.group_id):
-            self._broken("S14", sent.at_s, f"{who} after it was told not to")
+        if self.truth.must_report(sent.operator, sent.group_id):
+            self._broken("S14", sent.at_s, f"{who} after a StaticGroup forbade it")
         if sent.at_s > self.truth.lease_renewed_s(sent.operator) + self.lease_duration_s + LEASE_SLACK_S:
             self._broken("S14", sent.at_s, f"{who} long after its Lease")
 
@@ -179,7 +180,9 @@ class Safety:
         self.released.add(effect.member_id)
         if self.truth.is_running(effect.member_id):
             whose = self.truth.whereabouts(effect.member_id)
-            self._lived(effect.member_id, effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave")
+            self._lived(
+                effect.member_id, effect.at_s, f"{effect.operator} let live member {effect.member_id} of {whose} leave"
+            )
 
     def leave_sent(self, leave: Leave) -> None:
         """Judge a LeaveGroup at the moment it is put on the wire: S3, S4, S5, S9, S14 and the Lease."""
@@ -193,8 +196,10 @@ class Safety:
                 self._broken("S3", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which nobody issued")
             elif self.truth.undesired_since_s(instance_id) is None:
                 self._broken("S4", leave.at_s, f"{leave.operator} tried to remove {instance_id}, which is wanted")
-        if self.truth.is_told_to_stop(leave.operator, leave.group_id):
-            self._broken("S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after it was told to stop")
+        if self.truth.must_stop(leave.operator, leave.group_id):
+            self._broken(
+                "S14", leave.at_s, f"{leave.operator} wrote to {leave.group_id} after a StaticGroup forbade it"
+            )
         renewed_s = self.truth.lease_renewed_s(leave.operator)
         if leave.at_s > renewed_s + self.lease_duration_s + LEASE_SLACK_S:
             self._broken("S14", leave.at_s, f"{leave.operator} wrote {leave.at_s - renewed_s:.0f} s after its Lease")
@@ -257,7 +262,7 @@ class StatusHistory:
         self._undone = dict(self._generations)
 
     def edited(self, body: Mapping[str, object]) -> None:
-        """Allow for a status that somebody else than an operator is about to write: history begins again with it."""
+        """Allow for a status that another client than an operator is about to write: history begins again with it."""
         uid = str(_mapping(body.get("metadata")).get("uid"))
         self._before[uid] = _mapping(body.get("status"))
 
@@ -311,7 +316,7 @@ class Rest:
     ----------
     members: instance id → member id of every static member in the group.
     desired: ids that the workload wants; running: those of them whose pod runs and is not frozen.
-    zombies: ids of which some carrier still runs though nobody wants them.
+    zombies: ids of which some carrier still runs though they are not wanted.
     endless: ids whose member never expires by a fault of Kafka, and which the status shows as held.
     leaves_at_rest: LeaveGroups sent in the last part of the rest.
     undeleted: objects that were deleted by a user and are still there.
@@ -330,11 +335,11 @@ class Rest:
 
 
 def judge_rest(rest: Rest, issued: Callable[[str], bool]) -> list[Violation]:
-    """Judge liveness: L1 departed members are gone, L3 deletions end, L4 no fight, L5 nobody waits for others.
+    """Judge liveness: L1 departed members are gone, L3 deletions end, L4 no fight, L5 no team waits for another.
 
     Parameters
     ----------
-    issued: whether an id is one of ours; others are nobody's business.
+    issued: whether an id is one of ours; others are not judged.
     """
     found = [
         Violation("L1", rest.at_s, f"{i} is still a member: {m}")

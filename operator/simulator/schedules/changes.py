@@ -1,7 +1,7 @@
-"""Rollouts that change what the members of a workload are, and copies of an id that belongs to somebody else.
+"""Rollouts that change what the members of a workload are, and copies of an id that belongs to another pod.
 
-Sources: KIP-848 (online migration of a group, static membership across protocols), KIP-345 (group.instance.id is a setting of
-the client, which a new pod template may begin or cease to make).
+Sources: KIP-848 (online migration of a group, static membership across protocols), KIP-345 (group.instance.id is a
+setting of the client, which a new pod template may begin or cease to make).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COPY = f"{WORKLOAD}-copy"
 ELSEWHERE = "elsewhere"
 """No node of the cluster."""
 RESTARTED_AFTER_S = 5.0
-"""As by a container runtime that is told to restart what ends."""
+"""As a container runtime does that restarts what ends."""
 
 
 class Changes:
-    """People who carry out what was drawn.
+    """Carries out the changes that were drawn.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Changes:
     async def _speak_the_other_protocol(self, change: Change) -> None:
         before = self._world.team.spec
         other = "consumer" if self._world.settings.protocol == "classic" else "classic"
-        spec = protocol_spec(before, other) if change.is_told else {}
+        spec = protocol_spec(before, other) if change.is_in_spec else {}
         await self.roll_out(change.kind, spec, client_protocol=other)
         await asyncio.sleep(change.lasts_s)
         await self.roll_out(change.kind, {key: before.get(key) for key in spec}, client_protocol="")
@@ -86,7 +86,7 @@ class Changes:
             await wait_for(world, self._has_seen_the_edit, OBSERVED_WITHIN_S)
         found = world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD)
         if found is None:
-            return  # whoever creates it again writes the new template
+            return  # when it is created again it has the new template
         wanted = teams.containers(world.team, teams.id_template_by_hand(world.team, world.status))
         if found["spec"]["template"]["spec"]["containers"] == wanted:
             world.users.roll(NAMESPACE, WORKLOAD)
@@ -123,7 +123,7 @@ class Changes:
             attempt(lambda: world.users.delete_workload(NAMESPACE, COPY))
 
     async def _run_elsewhere(self, change: Change) -> None:
-        """Run the program of a pod outside of the cluster with the pod's variables, and start it again whenever it ends."""
+        """Run a pod's program outside of the cluster with its variables; it is restarted whenever it ends."""
         world, original = self._world, self._draw_original()
         if original is None:
             return
@@ -174,7 +174,7 @@ class Changes:
 
 
 def protocol_spec(spec: Json, protocol: str) -> Json:
-    """Return what a user changes in a StaticGroup whose clients are about to speak another protocol; None takes a field away.
+    """Return the edit of a StaticGroup whose clients are about to use another protocol; None removes a field.
 
     With spec.protocol Auto there is nothing to say. A session timeout is of classic clients, Release of KIP-848 groups.
     """

@@ -26,7 +26,12 @@ from ..world.world import WorldSettings
 T = TypeVar("T")
 
 MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0}
-METHODS = {InjectionMethod.AUTO: 6.0, InjectionMethod.POLICY: 0.7, InjectionMethod.WEBHOOK: 0.3, InjectionMethod.NONE: 2.0}
+METHODS = {
+    InjectionMethod.AUTO: 6.0,
+    InjectionMethod.POLICY: 0.7,
+    InjectionMethod.WEBHOOK: 0.3,
+    InjectionMethod.NONE: 2.0,
+}
 PRESETS = {
     Preset.GENERIC: 5.0,
     Preset.LIBRDKAFKA: 1.0,
@@ -45,18 +50,24 @@ SUFFIXES = {
     SuffixStyle.SPRING: 0.7,
     SuffixStyle.CUSTOM: 0.5,
 }
-PROTOCOLS = {ProtocolChoice.AUTO: 1.0, ProtocolChoice.CLASSIC: 2.0, ProtocolChoice.CONSUMER: 1.0, ProtocolChoice.STREAMS: 1.0}
+PROTOCOLS = {
+    ProtocolChoice.AUTO: 1.0,
+    ProtocolChoice.CLASSIC: 2.0,
+    ProtocolChoice.CONSUMER: 1.0,
+    ProtocolChoice.STREAMS: 1.0,
+}
 TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
 CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
 LIFECYCLES = {NodeLifecycle.AUTO: 3.0, NodeLifecycle.UNTRUSTED: 1.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 PROVIDERS = ("", "aws", "gce", "kind")
 ADDRESSES = ("pod", "pod", "node")
 SETTLES_S = (20.0, 60.0, 120.0, 300.0, 600.0)
-"""From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release has."""
+"""From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release
+has."""
 POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
 LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
-"""As they come with the release, those of client-go, and such as somebody may find better."""
+"""As they come with the release, those of client-go, and others that a user may choose."""
 PROCESS: Mapping[str, tuple[Any, ...]] = {
     "concurrency": (1, 32, 256),
     "round_deadline_s": (75.0, 90.0, 600.0),
@@ -67,7 +78,7 @@ PROCESS: Mapping[str, tuple[Any, ...]] = {
 }
 """What else of an operator's settings is about time and order, as the chart allows it."""
 SET_SHARE = 0.5
-"""Of the schedules in which somebody has changed such settings."""
+"""Share of the schedules in which such settings are changed."""
 SCOPED = (
     "{podName}.{scope}",
     "{workloadName}-{ordinal}.{scope}",
@@ -92,7 +103,7 @@ ARRIVALS = {Arrival.GROUP_FIRST: 7.0, Arrival.WORKLOAD_FIRST: 1.5, Arrival.UNSEE
 
 
 class Rivalry(StrEnum):
-    """Say who else there is in the Kafka group."""
+    """Which other team is in the Kafka group."""
 
     NOBODY = "nobody"
     APART = "another workload with ids of its own"
@@ -104,7 +115,7 @@ RIVALRIES = {Rivalry.NOBODY: 16.0, Rivalry.APART: 2.0, Rivalry.SAME_IDS: 2.5, Ri
 
 
 class ChangeKind(StrEnum):
-    """Say what members become for a while, or who else has their ids."""
+    """What members become for a while, or which other pod has their ids."""
 
     PROTOCOL = "rolls to clients of the other protocol"
     DYNAMIC = "rolls to clients without ids, or with ids again"
@@ -124,13 +135,13 @@ class Change:
     Parameters
     ----------
     after_s: from the beginning of the busy time; lasts_s: until it is taken back.
-    is_told: the StaticGroup says it, too; of PROTOCOL only.
+    is_in_spec: the StaticGroup names the new protocol, too; of PROTOCOL only.
     """
 
     kind: ChangeKind
     after_s: float
     lasts_s: float
-    is_told: bool = True
+    is_in_spec: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,7 +182,7 @@ def draw_world(rng: Random) -> Drawn:
     others = draw_others(rng, team)
     changes = draw_changes(rng, team, has_others=bool(others))
     if any(change.kind is ChangeKind.OUTSIDER for change in changes):
-        team = _unsworn(team)
+        team = _without_exclusive(team)
     settings = WorldSettings(
         protocol=protocol,
         library=rng.choice(("java", "java", "librdkafka", "sarama")),
@@ -203,7 +214,7 @@ def draw_world(rng: Random) -> Drawn:
 
 
 def _about_nodes(rng: Random) -> dict[str, Any]:
-    """Draw what the operators are told of nodes, from a source of its own."""
+    """Draw the operators' settings about nodes, from a source of its own."""
     source = Random(f"about nodes/{rng.getstate()[1][:4]}")
     return {
         "node_lifecycle": pick(source, LIFECYCLES).value,
@@ -222,7 +233,7 @@ def _process(rng: Random) -> dict[str, Any]:
 
 
 def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:
-    """Draw what the first team writes; `is_given`: something injects ids into the pods of whoever lets it."""
+    """Draw what the first team writes; `is_given`: something injects ids into the pods of a team that allows it."""
     suffix = pick(rng, SUFFIXES)
     method, preset = pick(rng, METHODS), pick(rng, PRESETS)
     if preset in PRESETS_OF_WORKERS:
@@ -300,7 +311,7 @@ def _take_role_of_streams(rng: Random, spec: Json) -> None:
 
 
 def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
-    """Name the protocol that is in use, or leave it to the brokers; no client here speaks that of streams groups."""
+    """Name the protocol that is in use, or leave it to the brokers; no client here uses that of streams groups."""
     used = ProtocolChoice.CLASSIC if protocol == "classic" else ProtocolChoice.CONSUMER
     return pick(rng, {choice: weight for choice, weight in PROTOCOLS.items() if choice in (ProtocolChoice.AUTO, used)})
 
@@ -318,7 +329,9 @@ def _timeout(rng: Random, session_s: int) -> Json:
 
 def _crash_release(rng: Random, protocol: str) -> CrashRelease:
     """Draw what a crash comes to, from a source of its own; Release is refused of classic groups."""
-    allowed = {c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE}
+    allowed = {
+        c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE
+    }
     return pick(Random(f"crash release/{rng.getstate()[1][:4]}"), allowed)
 
 
@@ -359,8 +372,8 @@ def _pod_spec(rng: Random) -> Json:
 def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, ...]:
     """Draw what changes about the members, from a source of its own: what else a seed draws does not depend on it.
 
-    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. What runs outside of the cluster nobody
-    sees, so its ids must be such as nobody has sworn to be his alone.
+    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. No operator sees
+    what runs outside of the cluster, so its ids must not be declared exclusive.
     """
     source = Random(f"changes/{rng.getstate()[1][:4]}")
     if source.random() >= CHANGED_SHARE:
@@ -376,19 +389,19 @@ def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, 
             kind=kind,
             after_s=source.uniform(10, 350),
             lasts_s=source.uniform(20, 220),
-            is_told=source.random() < 0.7,
+            is_in_spec=source.random() < 0.7,
         )
         for kind in sorted(kinds)
     )
 
 
-def _unsworn(team: Team) -> Team:
+def _without_exclusive(team: Team) -> Team:
     """Let a team issue ids that another cluster may issue too, and not say otherwise."""
     return replace(team, spec=team.spec | {"identity": team.identity | {"template": "{podName}", "exclusive": False}})
 
 
 def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
-    """Draw who else is in the Kafka group; ids meet only where everybody has said that they do not."""
+    """Draw the other teams in the Kafka group; ids meet only where every team has declared that they do not."""
     rivalry = pick(rng, RIVALRIES)
     if rivalry is Rivalry.NOBODY:
         return ()

@@ -1,4 +1,4 @@
-"""How a world comes to be, and what its people do on a busy day: they install, scale, roll, edit and change their minds."""
+"""How users set up a world, and what they do then: install, scale, roll, edit and change their minds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DEEDS = {
     "edit strategy": 0.2,
     "scale others": 1.5,
 }
-"""What people do, and how often relative to the rest."""
+"""What people do, with relative frequencies."""
 
 
 class Town:
@@ -89,7 +89,7 @@ class Town:
             self._world.users.roll(team.namespace, team.workload)
 
     async def _move_in(self, other: Team) -> None:
-        """Let another team come, which waits for nobody but itself."""
+        """Let another team come, which waits only for itself."""
         world = self._world
         world.create_group(other)
         if other.replicas:
@@ -126,7 +126,7 @@ class Town:
             try:
                 await self._do(deed)
             except ApiError:
-                pass  # the pod or the workload is not there, and the user is told so
+                pass  # the pod or the workload is not there, and the API server says so
         for chore in chores:
             chore.cancel()
 
@@ -196,7 +196,7 @@ class Town:
             world.users.edit_workload(team.namespace, team.workload, template)
 
     async def _manage(self, after_s: float) -> None:
-        """Leave mode Observe, or end the suspension, after a look around."""
+        """Leave mode Observe, or end the suspension, after a while."""
         await asyncio.sleep(after_s)
         if self._world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is not None:
             self._world.users.edit_group(NAMESPACE, GROUP, {"mode": Mode.MANAGE.value, "suspend": False})
@@ -205,7 +205,7 @@ class Town:
                 self._adopt(self._world.team)
 
     async def _upgrade(self, after_s: float) -> None:
-        """Upgrade the control plane: new pods are labelled with their ordinal, and sometimes the policy is installed."""
+        """Upgrade the control plane: new pods get the ordinal's label, and sometimes the policy is installed."""
         await asyncio.sleep(after_s)
         world = self._world
         world.trace.add(world.loop.time(), "control plane", "upgraded")

@@ -1,6 +1,7 @@
-"""A team that keeps its StaticGroup in a repository: it writes the scope of its ids down, and applies the file again after deletions.
+"""A team that keeps its StaticGroup with a written scope in a repository, and applies it after deletions.
 
-So ids outlive their StaticGroup. What happens while there is none is drawn: pods come, go and are lost, operators stop and start.
+So ids outlive their StaticGroup. What happens while there is none is drawn: pods come, go and are lost, operators stop
+and start.
 """
 
 from __future__ import annotations
@@ -81,7 +82,7 @@ class Repository:
             attempt(lambda: world.users.scale(NAMESPACE, WORKLOAD, wanted - 1))
 
     def _happenings(self) -> tuple[Callable[[], None], ...]:
-        """Return what may happen to the pods of nobody."""
+        """Return what may happen to pods without a workload."""
         users, wanted = self._world.users, self._world.truth.desired(WORKLOAD, NAMESPACE)
         if not wanted:
             return (lambda: None,) * 2
@@ -94,7 +95,7 @@ class Repository:
         )
 
     def _lose(self, name: str) -> None:
-        """Cut off the node of a pod and delete it by force: its process lives on, and a new pod takes its name elsewhere."""
+        """Cut off a pod's node and delete the pod by force: its process lives on, a new pod takes its name."""
         node = self._world.kubernetes.node_of(NAMESPACE, name)
         if node is not None:
             lose_pod(self._world, node, name)

@@ -1,7 +1,7 @@
 """Schedules: ten virtual minutes and more of a busy workload with many faults, all drawn from one seed.
 
-The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed and
-the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
+The same seed is the same history, so a failure is replayed by one command. After the last fault everything is healed
+and the world is left alone, long enough for sessions to run out: then the liveness oracles are asked.
 """
 
 from __future__ import annotations
@@ -95,16 +95,16 @@ class _Schedule:
         await carry_out(self.world, self.rng, fault)
 
     async def _sample(self) -> None:
-        """Look now and then for members that are held while a process of theirs lives though nobody wants them."""
+        """Count members that are held while a process of theirs lives though no workload wants them."""
         world = self.world
         while True:
             await asyncio.sleep(10)
-            told = [e for team in world.teams for e in world.status_of(team).get("exceptions") or []]
-            exceptions = [e for e in told if e.get("kind") in HELD]
-            held = {e.get("instanceId") for e in exceptions}
-            self.held_by |= {str(e.get("reason")) for e in exceptions}
+            exceptions = [e for team in world.teams for e in world.status_of(team).get("exceptions") or []]
+            held = [e for e in exceptions if e.get("kind") in HELD]
+            held_ids = {e.get("instanceId") for e in held}
+            self.held_by |= {str(e.get("reason")) for e in held}
             members = world.members()
-            self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held if i)
+            self.holds += any(i in members and world.processes.pod_alive(members[i]) for i in held_ids if i)
 
     async def _rest(self, town: Town) -> None:
         """Leave the world alone and judge what it comes to."""
@@ -150,7 +150,7 @@ def kinds(seed: int) -> set[str]:
 
 
 def changes(seed: int) -> set[str]:
-    """Return what members become in the schedule of a seed, and who else has their ids, without running it."""
+    """Return what members become in the schedule of a seed, and which other pods have their ids, without running it."""
     drawn = draw_world(Random(f"schedule/{seed}"))
     is_kept = repository_source(drawn.world.team, seed) is not None
     return {change.kind.value for change in drawn.changes} | ({APPLIED_AGAIN} if is_kept else set())
@@ -163,7 +163,7 @@ COUNTED = {
     "staticgroup_kafka_problems_total": "Kafka problem",
     "staticgroup_watch_gaps_total": "watch gap",
 }
-"""The operators' own counters which tell what they met."""
+"""The operators' own counters of what they met."""
 
 
 def _met(world: World) -> Counter[str]:

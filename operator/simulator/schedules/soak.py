@@ -145,7 +145,9 @@ def soak(*, schedules: int, jobs: int, first_seed: int) -> int:
             _say(f"schedule {result.seed} ended with an exception\n{result.error}")
             _say(f"  replay: {replay_command(result.seed)}")
         elif result.violations or result.breaches:
-            _say(f"schedule {result.seed}: " + "; ".join(str(v) for v in (*result.violations[:5], *result.breaches[:5])))
+            _say(
+                f"schedule {result.seed}: " + "; ".join(str(v) for v in (*result.violations[:5], *result.breaches[:5]))
+            )
             _say(f"  replay: {replay_command(result.seed)}")
         now_s = time.monotonic()
         if now_s - told_s >= PROGRESS_EVERY_S:

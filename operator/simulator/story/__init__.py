@@ -1,1 +1,1 @@
-"""A team's own numbers, told twice: with the operator and without."""
+"""What happens to a group of a team's own size, with the operator and without."""

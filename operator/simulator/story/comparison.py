@@ -35,8 +35,9 @@ class Cost:
     ----------
     rebalances: generations, or in a KIP-848 group epochs, that began.
     moved: partitions that another pod took over.
-    idle_s: partition-seconds in which nobody worked on a partition.
-    double_s: partition-seconds in which more than one pod did, such as a zombie that was not told.
+    idle_s: partition-seconds in which no pod worked on a partition.
+    double_s: partition-seconds in which more than one pod did, such as a zombie that does not know yet that it was
+        fenced.
     """
 
     rebalances: int = 0
@@ -55,7 +56,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at a world: seconds since everything was up, and all costs up to then."""
+    """One sample of a world: seconds since everything was up, and all costs up to then."""
 
     at_s: float
     cost: Cost

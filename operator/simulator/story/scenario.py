@@ -60,7 +60,7 @@ class Scenario(Strict):
     stop_seconds: seconds from SIGTERM to the end of the process.
     session_timeout_seconds: of the members with the operator; without it the clients are dynamic and use
         `dynamic_session_timeout_seconds`.
-    heartbeat_seconds: heartbeat.interval.ms of a classic group; a member hears of a rebalance no sooner.
+    heartbeat_seconds: heartbeat.interval.ms of a classic group; a member learns of a rebalance no sooner.
     pod_management_policy: of the StatefulSet.
     """
 

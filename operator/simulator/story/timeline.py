@@ -1,4 +1,4 @@
-"""Tell a scenario as a timeline in a terminal: each happening with and without StaticGroup, and what all of it cost."""
+"""Prints a scenario as a timeline: each happening with and without StaticGroup, and its cost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH_MIN, WIDTH_MAX = 60, 110
 LABEL = 10
 BLOCKS, ASCII_BLOCKS = "·▁▂▃▄▅▆▇█", ".:-=+*%#@"
 NOTES_MAX = 6
-"""Moments told of one happening; more are counted."""
+"""So many moments of one happening are printed; further ones are counted."""
 DIM, BOLD, RED, GREEN, RESET = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
 
 
@@ -65,7 +65,8 @@ def render(scenario: Scenario, without: History, with_operator: History, style: 
         f"{scenario.protocol} protocol, {scenario.library}; a pod needs {scenario.restart_seconds[0]:g} to "
         f"{scenario.restart_seconds[1]:g} s to start"
     )
-    legend = f"Each strip is time from left to right: {style.blocks[0]} every partition is worked on, {style.blocks[-1]} none is"
+    busy, idle = style.blocks[0], style.blocks[-1]
+    legend = f"Each strip is time from left to right: {busy} every partition is worked on, {idle} none is"
     yield style.paint(legend, DIM)
     happenings = sorted(scenario.happenings, key=lambda h: h.at_seconds)
     ends_s = [h.at_seconds for h in happenings[1:]] + [scenario.length_s]
@@ -137,7 +138,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def moments(history: History) -> list[tuple[float, str]]:
-    """Return (seconds, text) of what operators and clients did that a user would want to hear of."""
+    """Return (seconds, text) of what operators and clients did that interests a user."""
     found = [
         (at_s, f"StaticGroup reports {instance_id} as {reason} and leaves it alone")
         for at_s, instance_id, reason in history.held
@@ -145,18 +146,18 @@ def moments(history: History) -> list[tuple[float, str]]:
     found += [
         (at_s, f"the session of {instance_id} runs out at the coordinator") for at_s, instance_id in history.expired
     ]
-    found += [(at_s, text) for at_s, entry in history.entries if (text := _told(entry))]
+    found += [(at_s, text) for at_s, entry in history.entries if (text := _sentence(entry))]
     return sorted(found)
 
 
-def _told(entry: Entry) -> str:
-    """Put an entry of the trace into words; "" when it is of no interest here."""
+def _sentence(entry: Entry) -> str:
+    """Return the sentence of an entry of the trace; "" for one that is of no interest here."""
     facts = dict(entry.facts)
     if entry.what == "leave applied" and facts.get("by") == "operator-a":
         return f"StaticGroup removes the member {facts['instance']}: nobody wants it, and its end is proven"
     if entry.what == "fatal error":
         return f"{_pod(entry)}: {facts['code']}, and the library decides to {facts['reaction']}"
-    if entry.what == "told that it is unknown":
+    if entry.what == "is answered UNKNOWN_MEMBER_ID":
         return f"{_pod(entry)} finds that it is no member any more"
     return ""
 

@@ -1,4 +1,4 @@
-"""What must be true of a world in which nothing has happened for a while: who is a member, and that no secret is shown."""
+"""What must be true of a world in which nothing has happened for a while: its members, and that no secret is shown."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ def _endless(world: World) -> frozenset[str]:
     Notes
     -----
     Kafka cancels a member's timers when it makes the records of its removal (GroupMetadataManager.cancelTimers). When
-    the log then refuses the records, the member is back without them, and stays until it is heard again or removed,
-    or the coordinator changes. A restored StaticGroup may meanwhile have lost the proof for its removal.
+    the log then refuses the records, the member is back without them, and stays until it sends a heartbeat again or is
+    removed, or the coordinator changes. A restored StaticGroup may meanwhile have lost the proof for its removal.
     """
     coordinator, members = world.kafka.coordinator(GROUP), world.members()
     if not isinstance(coordinator.groups.get(GROUP), ConsumerGroup):
         return frozenset()
-    told = {e.get("instanceId") for t in world.teams for e in world.status_of(t).get("exceptions") or []}
+    reported = {e.get("instanceId") for t in world.teams for e in world.status_of(t).get("exceptions") or []}
     timers = coordinator.timers
-    return frozenset(i for i, m in members.items() if i in told and timers.deadline_ms(("consumer-session", GROUP, m)) is None)
+    return frozenset(
+        i for i, m in members.items() if i in reported and timers.deadline_ms(("consumer-session", GROUP, m)) is None
+    )
 
 
 def _shown(world: World) -> dict[str, str]:

@@ -32,7 +32,7 @@ class WorldSettings:
     has_policy: the API server serves the injection policy, and it is installed.
     has_webhook: the webhook is installed, which injects where the policy is not.
     has_index_label: StatefulSets label their pods with the ordinal (1.28 or newer).
-    has_failure_recovery: a controller of somebody else fails the pods of unreachable nodes.
+    has_failure_recovery: a third-party controller fails the pods of unreachable nodes.
     watched: so many namespaces are named in the operators' settings, one watch each; 0: all in one watch.
     is_observing: the operators are started with force_observe.
     node_lifecycle, settle_s: settings of the operators; what is said of nodes is kept to.

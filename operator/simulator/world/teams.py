@@ -40,7 +40,7 @@ class Team:
     is_by_hand: the team names the ids in the pod template.
     container: whose program takes part in the group.
     threads: consumers of each pod.
-    client_protocol: which the client of the pod template speaks; "": that of the world.
+    client_protocol: of the client of the pod template; "": that of the world.
     """
 
     namespace: str = NAMESPACE
@@ -77,7 +77,7 @@ class Team:
 
     @property
     def is_scoped(self) -> bool:
-        """True when nobody else can make the same ids."""
+        """True when no other StaticGroup can make the same ids."""
         return "{scope}" in self.identity.get("template", "{scope}")
 
 

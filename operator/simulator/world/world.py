@@ -49,9 +49,9 @@ from ..oracles.promises import (
     Violation,
 )
 from . import teams
+from .oracle_feed import OracleFeed
 from .settings import WorldSettings, plain_team, program
 from .teams import GROUP, NAMESPACE, TOPIC, WORKLOAD, Team
-from .told import Told
 
 __all__ = ["GROUP", "NAMESPACE", "SYSTEM", "TOPIC", "WORKLOAD", "RunningOperator", "World", "WorldSettings"]
 
@@ -62,7 +62,7 @@ RESTART_PAUSE_S = 2.0
 """The operator's own Deployment starts a new container about so long after the last one ended."""
 
 
-class World(Told):
+class World(OracleFeed):
     """One world; use inside a simulation.
 
     Attributes
@@ -71,8 +71,8 @@ class World(Told):
     operators: living and dead, in the order of their start.
     on_start: called with each operator before it begins to run.
     faults: kind → how often it happened.
-    log_lines: what operators logged, when somebody captures it.
-    journal: where the operators started from now on tell what they saw; None: nowhere.
+    log_lines: what operators logged, while it is captured.
+    journal: sinks of the journal of operators that are started from now on; None: none.
     """
 
     def __init__(self, settings: WorldSettings, *, seed: object) -> None:
@@ -134,7 +134,7 @@ class World(Told):
             born_s=self.kafka.born_s,
             shows_address=self._shows_address,
             assumptions=Assumptions(settle_s=settings.settle_s),
-            is_deletion_sworn=settings.nodes_outlive_machines,
+            are_deleted_nodes_off=settings.nodes_outlive_machines,
         )
         self.failure_recovery = FailureRecovery(self.server, self.loop, trace=self.trace)
         self.failure_recovery.switch(settings.has_failure_recovery)
@@ -145,7 +145,7 @@ class World(Told):
         self.server.observers.append(self._observe)
         for namespace in dict.fromkeys(team.namespace for team in self.teams):
             self._create_connection(namespace)
-        self.loop.world_call_later(SAMPLED_EVERY_S, self._look)
+        self.loop.world_call_later(SAMPLED_EVERY_S, self._sample_members)
 
     @property
     def namespaces(self) -> tuple[str, ...]:
@@ -240,8 +240,8 @@ class World(Told):
         running.process.kill()
 
     def end_operator(self, running: RunningOperator) -> None:
-        """Tell an operator to end, like SIGTERM; its Deployment starts it again."""
-        self._trace(running.name, "operator told to end")
+        """End an operator by SIGTERM; its Deployment starts it again."""
+        self._trace(running.name, "operator gets SIGTERM")
         if running.main is not None:
             running.main.cancel()
 
@@ -289,7 +289,7 @@ class World(Told):
         return lives[-1].versions[-1][1]
 
     def is_settled(self) -> bool:
-        """True when every wanted id is a member and no other is; of dynamic clients, when they are as many as wanted."""
+        """True when every wanted id is a member and no other is; for dynamic clients, when their number is right."""
         if not self.settings.is_static:
             return self.member_count() == len(self.truth.desired(WORKLOAD)) * self.settings.threads
         wanted = self.truth.desired_ids(GROUP)
@@ -301,7 +301,7 @@ class World(Told):
         return getattr(group, "state", "") == "Stable"
 
     async def ask_once(self, link: KafkaLink, request: Request) -> None:
-        """Send one request on behalf of somebody who does not care for the answer."""
+        """Send one request and ignore its answer."""
         try:
             await self.kafka.request(link, request)
         except ConnectionLost:

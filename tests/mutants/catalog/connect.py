@@ -1,10 +1,10 @@
-"""Connect workers: whose seat is whose, what their bytes say, and what may be advised."""
+"""Connect workers: their seats, their metadata, and the advice about them."""
 
 from __future__ import annotations
 
 from .mutant import mutant
 
-_WORKERS = ("tests/unit/core/test_connect.py",)
+_WORKERS = ("tests/unit/core/test_connect.py", "tests/unit/core/test_connect_assignments.py")
 _AGENT = ("tests/unit/core/test_agent.py",)
 _BYTES = ("tests/unit/kafka/test_connect_protocol.py", "tests/unit/kafka/test_wire.py")
 
@@ -143,7 +143,7 @@ CONNECT = tuple(
             ("api/injection.py", _AGENT, name, *changes)
             for name, *changes in (
                 (
-                    "policy told that any image sets no options",
+                    "policy assumes that no image sets options",
                     ("    return identity.preset is Preset.DEBEZIUM\n", "    return True\n"),
                 ),
                 (

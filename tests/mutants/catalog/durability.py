@@ -1,4 +1,4 @@
-"""What a restart must find again: statuses, and who holds the Lease."""
+"""What must survive a restart: statuses, and the holder of the Lease."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DURABLE = (
         ("        if await self.still_holds():\n", "        if True:\n"),
     ),
     mutant(
-        "holding confirmed whoever has the Lease",
+        "a Lease of any holder confirms the holding",
         "kube/lease.py",
         ("tests/unit/kube/test_lease.py",),
         ("        if self._holding is None or self._holding_in(raw) != self._holding:\n            self._lose()\n            return False\n        return True", "        return True"),

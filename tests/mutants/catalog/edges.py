@@ -83,13 +83,13 @@ EDGES = (
         ("elif memory.must_write or not can_wait(memory.status, status):", "elif memory.must_write:"),
     ),
     mutant(
-        "edits that follow each other told of one by one",
+        "edits that follow each other reported one by one",
         "runtime/memory/memory.py",
         ("tests/unit/runtime/test_edit_storm.py",),
         ("now_s < (next_s := memory.sent_at_s + EDITS_PACE_S)", 'now_s < (next_s := float("-inf"))'),
     ),
     mutant(
-        "edit that is acted upon told of later",
+        "edit that is acted upon reported later",
         "runtime/memory/pace.py",
         ("tests/unit/runtime/test_edit_storm.py",),
         ('    return can_wait(before.model_copy(update={"observed_generation": after.observed_generation}), after)\n', "    return True\n"),

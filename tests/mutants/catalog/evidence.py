@@ -1,4 +1,4 @@
-"""What a pod version proves: certificates, the facts that they rest on, and ids that no edit can change."""
+"""What a pod version proves: certificates, the facts behind them, and ids that no edit can change."""
 
 from __future__ import annotations
 

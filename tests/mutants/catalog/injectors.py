@@ -1,4 +1,4 @@
-"""Which pods an injector may touch: nobody gets an id that was not meant for it."""
+"""Which pods an injector may change: no pod gets an id that is not its own."""
 
 from __future__ import annotations
 

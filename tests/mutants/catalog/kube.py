@@ -9,7 +9,7 @@ _BOOK, _STORE, _STREAM, _POSITION = "book.py", "store.py", "watch/stream.py", "p
 _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     # the name of the watch
     ("name kept over a gap", _STREAM, GAPS, ("        self.watch = new_watch(self._now_s(), self._rng)\n", "        self.watch = self.watch or new_watch(self._now_s(), self._rng)\n")),
-    ("watch whole while a gap is told", _STORE, GAPS, ("stream is None or not stream.is_anchored or stream.has_reported_gap:", "stream is None or not stream.is_anchored:")),
+    ("watch whole while a gap is reported", _STORE, GAPS, ("stream is None or not stream.is_anchored or stream.has_reported_gap:", "stream is None or not stream.is_anchored:")),
     ("watch older than its LIST", _POSITION, POSITION, ("int(now_s)) + 1}-", "int(now_s))}-")),
     ("two watches of one name", _POSITION, POSITION, ("{rng.getrandbits(32):08x}", "00000000")),
     ("comparison with a LIST finds nothing", _STREAM, GAPS, ("        if contradiction:\n", "        if False:\n")),
@@ -35,7 +35,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("position held by what is to come", _STORE, HANDOVER, ("else min(now_s, unstored_since_s) -", "else unstored_since_s -")),
     ("position taken at each renewal", _STORE, HANDOVER, ("now_s - self._samples[-1][0] >= SAMPLES_APART_S", "True")),
     ("positions kept without bound", _STORE, HANDOVER, ("                del self._samples[-2]\n", "                pass\n")),
-    ("position of a told gap stored", _STORE, HANDOVER, ("for s, p in kept if not self._streams[s].has_reported_gap})", "for s, p in kept})")),
+    ("position of a reported gap stored", _STORE, HANDOVER, ("for s, p in kept if not self._streams[s].has_reported_gap})", "for s, p in kept})")),
     ("position of before a gap kept in the Lease", _STORE, HANDOVER, ("return WatchPosition({}) if self.gap_count else None", "return None")),
     ("position of before a gap stored after it", _STORE, HANDOVER, ("for s, p in sample.scopes.items() if s != scope})", "for s, p in sample.scopes.items()})")),
     ("what is stored overwritten before anything is known", _STORE, HANDOVER, ("return WatchPosition({}) if self.gap_count else None", "return WatchPosition({})")),
@@ -64,7 +64,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("restore overlooked by a process that goes on", _STREAM, RESTORES, ("        if listing.resource_version < resume_from:\n", "        if False:\n")),
     ("restore overlooked by the comparison", _STREAM, RESTORES, ("        if listing.resource_version < before:\n", "        if False:\n")),
     ("restore overlooked by a barrier", _STORE, BARRIER, ("        if resource_version < not_below:\n", "        if False:\n")),
-    ("restore that is told while another gap begins lost", _STREAM, RESTORES, ("            gap = self._reported_gap  # reported while another gap began\n", "            pass\n")),
+    ("restore that is reported while another gap begins lost", _STREAM, RESTORES, ("            gap = self._reported_gap  # reported while another gap began\n", "            pass\n")),
     ("read compared with a position that was reached after it", _STREAM, RESTORES, ("            if current < known:\n", "            if current < self.position:\n")),
     # the barrier
     ("barrier passes over a gap", _STORE, (*BARRIER, *STORE), (" and self.watch(namespace) == name\n", "\n")),

@@ -1,4 +1,4 @@
-"""What live pods have carried: remembered where their names do not tell it, and followed until they go."""
+"""What live pods have carried: remembered where their names do not show it, and followed until they go."""
 
 from __future__ import annotations
 

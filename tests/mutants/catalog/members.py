@@ -1,9 +1,9 @@
-"""The heart: who was there when a member joined, who may live unseen, and when a member is dead. Each clause has its mutant."""
+"""The carrier rule: pods that were there when a member joined, pods that may live unseen, and dead members; a mutant per clause."""
 
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import LENT_WORDS, LOST_RUNS, MEMBERS, PLAN, RELEASES, VERIFICATION
+from .suites import LOST_RUNS, MEMBERS, PLAN, RELEASES, SHARED_CREDENTIALS, VERIFICATION
 
 CARRIERS = tuple(
     mutant(name, "core/members/carriers.py", MEMBERS, change)
@@ -114,8 +114,8 @@ STATUS_OF_MEMBERS = tuple(
         ("dead member is plain", ("return len(a.carriers) == 1 and", "return len(a.carriers) <= 1 and")),
         ("guessed member is plain", (" and not a.is_guessed\n", "\n")),
         ("plain seats first", ("key=lambda item: (_is_plain(item[1]), item[0])", "key=lambda item: (not _is_plain(item[1]), item[0])")),
-        ("seats without room told as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
-        ("suspects without room told as whole", ("len(lost) == len(members.suspects) and all", "all")),
+        ("seats without room count as whole", (" and all(_is_plain(members.attributions[i]) for i in left_out)", "")),
+        ("suspects without room count as whole", ("len(lost) == len(members.suspects) and all", "all")),
         ("suspect cut to what has room", ("if is_whole and length <= room and", "if length <= room and")),
         ("room for suspects not counted", ("if is_whole and length <= room and len(found) < kept.SUSPECTS_MAX:", "if is_whole:")),
         ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),
@@ -135,9 +135,9 @@ RETURNED = (
     mutant("ids with a written scope taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),
     mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
     mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
-    mutant("scope that was written over lent credentials counts", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
-    mutant("scope that was drawn refused", "core/ids/naming.py", LENT_WORDS, (" and scope != drawn_scope(snapshot)", "")),
-    mutant("word refused where it was not", "core/ids/naming.py", LENT_WORDS, ("return snapshot.is_word_refused and", "return")),
+    mutant("scope that was written over shared credentials counts", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
+    mutant("scope that was drawn refused", "core/ids/naming.py", SHARED_CREDENTIALS, (" and scope != drawn_scope(snapshot)", "")),
+    mutant("word refused where it was not", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and", "return")),
 )
 LOST = (
     *(

@@ -103,7 +103,7 @@ NAMES = tuple(
         (
             STORES,
             TENANTS,
-            "cluster that a tenant writes taken for what his brokers told",
+            "cluster that a tenant writes taken for the answer of brokers",
             ("return answered if is_answered else answered or", "return answered or"),
         ),
         (

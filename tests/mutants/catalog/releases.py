@@ -1,4 +1,4 @@
-"""A crash release: which runs of containers are over, whose member is a ghost, and what keeps one from being released."""
+"""A crash release: which runs of containers are over, which members have no process, and what prevents a release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RUN_ENDS = tuple(
         ("end of no run believed", (" or not last.container_id:", ":")),
         ("end without a time believed", ("last is None or last.finished_at_s is None or", "last is None or")),
         ("earlier end takes the place of a later one", ("last.finished_at_s <= known.end.finished_at_s", "last.finished_at_s == known.end.finished_at_s")),
-        ("end received again", ("    if known.end is not None and last", "    if False and told")),
+        ("end received again", ("    if known.end is not None and last", "    if False and last")),
         ("containers of other ids asked for an id", ("not each.only_ids or any(may_become(i, instance_id) for i in each.only_ids)", "True")),
         ("what a client makes of its container's id forgotten", ("any(may_become(i, instance_id) for i in each.only_ids)", "instance_id in each.only_ids")),
         ("container that holds an id no more forgotten", ("for name in dict.fromkeys((*before, *holders))", "for name in holders")),
@@ -37,11 +37,11 @@ GHOSTS = tuple(
     for name, *changes in (
         ("member described just before an end taken for a ghost", ("since_s + MARGIN_S < run.end.finished_at_s", "since_s < run.end.finished_at_s")),
         ("end of one container taken for that of all", ("bool(runs) and all(run.end is not None", "any(run.end is not None")),
-        ("member that is younger than every end told of", ("return any(run.end is not None and since_s < run.end.finished_at_s for run in runs)", "return True")),
+        ("member that is younger than every end reported", ("return any(run.end is not None and since_s < run.end.finished_at_s for run in runs)", "return True")),
         ("member that was never described taken for a ghost", ("        if since_s is None or not _may_be_over(runs, members[0], since_s):\n", "        since_s = since_s or 0.0\n        if not _may_be_over(runs, members[0], since_s):\n")),
         ("member that has left taken for a ghost", ("if member.member_epoch is None or member.is_away:", "if member.member_epoch is None:")),
         ("ids of the pod not asked for a ghost", (" or key not in pod.instance_ids:\n", ":\n")),
-        ("doubt about a crash told for ever", ("        if crash.is_over or now_s <=", "        if crash.is_over or 0.0 <=")),
+        ("doubt about a crash reported for ever", ("        if crash.is_over or now_s <=", "        if crash.is_over or 0.0 <=")),
         ("crash dated by each start that was refused", ("    if known is not None and known.member_id", "    if False and known.member_id")),
         ("crash of another member remembered as this one's", (" and known.member_id == self.member.member_id and", " and")),
         ("doubted end dates the proven crash", (" and known.is_over >= self.is_over:", ":")),

@@ -1,4 +1,4 @@
-"""A removal: the guards that hold it, the order of a round, and the look afterwards."""
+"""A removal: the guards that hold it, the order of a round, and the describe afterwards."""
 
 from __future__ import annotations
 

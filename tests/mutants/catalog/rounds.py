@@ -1,4 +1,4 @@
-"""Who is taken for a member's pod, in whole rounds: what is read, remembered, and written for the next process."""
+"""Carriers of members in whole rounds: what is read, remembered, and written for the next process."""
 
 from __future__ import annotations
 

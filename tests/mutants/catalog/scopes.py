@@ -1,4 +1,4 @@
-"""Scopes that users write: what outlives a StaticGroup, and what nobody knows of the time before it."""
+"""Scopes that users write: what outlives a StaticGroup, and what is unknown of the time before it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SCOPES = tuple(
         ("core/injection.py", "ids issued after mode Observe without a look", ("(before is None or before.method == InjectedMethod.NONE.value):\n        obstacle", "before is None:\n        obstacle")),
         ("core/status/durable.py", "status of another StaticGroup gone on from", ("return status.static_group_uid in (None, uid)", "return True")),
         ("api/rendering.py", "status of another StaticGroup injected by", ("is_managed and is_its_own and", "is_managed and")),
-        ("core/findings/members.py", "members that fence each other not told", ("seat.memory.replaced[2] > 1", "seat.memory.replaced[2] > 9")),
+        ("core/findings/members.py", "members that fence each other not reported", ("seat.memory.replaced[2] > 1", "seat.memory.replaced[2] > 9")),
         ("core/seats.py", "members that fence each other not counted", ("self.now_s, times + 1)", "self.now_s, 1)")),
     )
 )

@@ -101,13 +101,13 @@ SHELL = (
         ("            self._add_at(key, entry, again_at)\n        if", "            self._add_at(key, entry, again_at)\n            return\n        if"),
     ),
     mutant(
-        "end of a pod waits for what else is told",
+        "end of a pod waits for other changes",
         "runtime/listener.py",
         ("tests/simulation/test_stories.py",),
         ("            on_end=self._pod_ended,\n", ""),
     ),
     mutant(
-        "end of a container waits for what else is told",
+        "end of a container waits for other changes",
         "kube/pods/book.py",
         ("tests/unit/kube/pods/test_runs_seen.py",),
         (" or _ends(before) != _ends(after)", ""),
@@ -131,7 +131,7 @@ SHELL = (
         (", _ends(i), of_ids, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
     ),
     mutant(
-        "round rests while it is told that a member may be locked out",
+        "planning skipped while a member may be locked out",
         "runtime/memory/pace.py",
         ("tests/unit/runtime/test_crash_release.py",),
         (" and not decided.locked_out", ""),
@@ -143,7 +143,7 @@ SHELL = (
         (" and now_s < self.cached.until_s", ""),
     ),
     mutant(
-        "round rests though something was told",
+        "planning skipped after a change",
         "runtime/memory/memory.py",
         REST,
         ("            memory.change_count += 1\n", "            pass\n"),
@@ -270,19 +270,19 @@ SHELL = (
         ("if k not in found]:\n            self._drop(key)\n", "if k not in found]:\n            pass\n"),
     ),
     mutant(
-        "change told that is older than a LIST",
+        "change reported that is older than a LIST",
         "kube/informer.py",
         OBJECTS,
         ("if version <= self._listed_version or (key", "if (key"),
     ),
     mutant(
-        "change told of what was under a name before",
+        "change reported of what was under a name before",
         "kube/informer.py",
         OBJECTS,
         (" or (key in self._known and version <= self._known[key][1])", ""),
     ),
     mutant(
-        "end of a predecessor not told",
+        "end of a predecessor not reported",
         "kube/informer.py",
         OBJECTS,
         ("self._known[key][0] != uid:\n", "self._known[key][0] != uid and False:\n"),

@@ -45,7 +45,7 @@ SILENCE = ("tests/unit/kafka/test_silence.py",)
 CLUSTER_CONNECTIONS = ("tests/unit/runtime/connections/test_cluster_connections.py", "tests/unit/core/test_allowance.py")
 TOLD_BACK = ("tests/unit/kafka/test_secrets_sent_back.py",)
 LOGS = ("tests/unit/runtime/process/test_logs.py",)
-STATEMENTS = ("tests/unit/core/test_statements.py",)
+STATEMENTS = ("tests/unit/core/test_statements.py", "tests/unit/core/test_passing_states.py")
 KUBE = ("tests/unit/kube/test_gateway.py",)
 BOOK = (
     "tests/unit/kube/pods/test_book.py",
@@ -80,7 +80,7 @@ TRANSLATE = ("tests/unit/kube/translate/test_pods.py", "tests/unit/kube/translat
 NODES = ("tests/unit/kube/nodes/test_node_store.py",)
 OBJECTS = ("tests/unit/kube/test_informer.py",)
 KOPF = ("tests/unit/runtime/process/test_run.py::test_nothing_that_a_watch_sends_ends_kopfs_watcher",)
-PROCESS = ("tests/unit/runtime/test_operator.py",)
+PROCESS = ("tests/unit/runtime/test_operator.py", "tests/unit/runtime/test_lease_terms.py")
 PULLER = (
     "tests/unit/journal/test_recommendations.py",
     "tests/unit/journal/test_recommendations_http.py",
@@ -104,5 +104,5 @@ APPLICATIONS = ("tests/unit/runtime/test_streams.py",)
 RECORDS = ("tests/unit/kube/pods/test_index.py",)
 MEMBERS = ("tests/unit/core/members",)
 VERIFICATION = ("tests/unit/core/test_plan_verification.py",)
-LENT_WORDS = ("tests/unit/core/test_lent_words.py",)
+SHARED_CREDENTIALS = ("tests/unit/core/test_shared_credentials.py",)
 LOST_RUNS = ("tests/unit/core/test_lost_runs.py", "tests/unit/core/test_certificate.py")

@@ -1,4 +1,4 @@
-"""Earlier templates: whose ids they may have made, and when they stop mattering; and what two StaticGroups write into one pod."""
+"""Earlier templates: the ids that they made, and when they are forgotten; and what two StaticGroups write into one pod."""
 
 from __future__ import annotations
 

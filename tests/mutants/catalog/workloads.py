@@ -1,4 +1,4 @@
-"""What is known of a kind of workload, and that what is not known of it removes nobody."""
+"""What is known of a kind of workload; what is unknown removes no member."""
 
 from __future__ import annotations
 

@@ -14,9 +14,17 @@ T1 = T0 + timedelta(minutes=5)
 
 
 def stated(
-    kind: ConditionType, reason: Reason, now: datetime = T0, *, before: tuple[Condition, ...] = (), generation: int = 1, message: str = "so"
+    kind: ConditionType,
+    reason: Reason,
+    now: datetime = T0,
+    *,
+    before: tuple[Condition, ...] = (),
+    generation: int = 1,
+    message: str = "so",
 ) -> tuple[Condition, ...]:
-    return with_conditions(before, [(kind, MEANINGS[reason].status, reason, message)], observed_generation=generation, now=now)
+    return with_conditions(
+        before, [(kind, MEANINGS[reason].status, reason, message)], observed_generation=generation, now=now
+    )
 
 
 def test_every_reason_has_its_meaning() -> None:

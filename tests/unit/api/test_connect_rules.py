@@ -1,6 +1,7 @@
-"""Which specs the API server refuses for role Connect: the generated rules themselves, told for whole specs.
+"""Which specs the API server refuses for role Connect: the generated rules, evaluated for whole specs.
 
-They are logic over enumerations, so Python can say what CEL says of them; `tests/operator/test_manifests.py` asks an API server.
+They are logic over enumerations, so Python can say what CEL says of them; `tests/operator/test_manifests.py` asks an
+API server.
 """
 
 from __future__ import annotations
@@ -20,12 +21,17 @@ ENV = [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]
 def refusals(**spec: Any) -> list[str]:
     """Return the messages of the rules about Connect that a spec breaks."""
     body = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "connect-cluster"} | spec
-    told = StaticGroupSpec.model_validate(body).to_wire()
-    identity = SimpleNamespace(**told["identity"])
+    wire = StaticGroupSpec.model_validate(body).to_wire()
+    identity = SimpleNamespace(**wire["identity"])
     (version,) = static_group_crd()["spec"]["versions"]
     whole = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    nodes = ((SimpleNamespace(**told | {"identity": identity}), whole), (identity, whole["properties"]["identity"]))
-    rules = [(node, rule) for node, schema in nodes for rule in schema["x-kubernetes-validations"] if "'Connect'" in rule["rule"] or "'Inject'" in rule["rule"]]
+    nodes = ((SimpleNamespace(**wire | {"identity": identity}), whole), (identity, whole["properties"]["identity"]))
+    rules = [
+        (node, rule)
+        for node, schema in nodes
+        for rule in schema["x-kubernetes-validations"]
+        if "'Connect'" in rule["rule"] or "'Inject'" in rule["rule"]
+    ]
     assert len(rules) == 9
     return [rule["message"] for node, rule in rules if not _holds(node, rule["rule"])]
 
@@ -59,14 +65,38 @@ def test_role_connect_takes_what_a_worker_can_be(spec: dict[str, Any]) -> None:
         ({"identity": {"env": ENV}}, "spec.identity.preset", "leave it out, which means Connect"),
         ({"identity": {"preset": "Quarkus"}}, "spec.identity.preset", "or set it to Custom"),
         ({"identity": {"preset": "KafkaStreams"}}, "spec.identity.preset", "leave it out, which means Connect"),
-        ({"identity": {"preset": "Connect"}, "protocol": "Consumer"}, "spec.protocol", "set spec.protocol to Auto or Classic"),
-        ({"identity": {"preset": "Connect"}, "crashRelease": "Release"}, "spec.crashRelease", "set spec.crashRelease to Report"),
+        (
+            {"identity": {"preset": "Connect"}, "protocol": "Consumer"},
+            "spec.protocol",
+            "set spec.protocol to Auto or Classic",
+        ),
+        (
+            {"identity": {"preset": "Connect"}, "crashRelease": "Release"},
+            "spec.crashRelease",
+            "set spec.crashRelease to Report",
+        ),
         ({"identity": {"preset": "Connect", "env": ENV}}, "spec.identity.env", "or set spec.identity.preset to Custom"),
-        ({"identity": {"preset": "Custom", "env": ENV, "suffix": "Streams"}}, "spec.identity", "spec.identity.suffix to Auto"),
-        ({"identity": {"preset": "Debezium", "env": ENV}}, "spec.identity.env", "or set spec.identity.preset to Custom"),
+        (
+            {"identity": {"preset": "Custom", "env": ENV, "suffix": "Streams"}},
+            "spec.identity",
+            "spec.identity.suffix to Auto",
+        ),
+        (
+            {"identity": {"preset": "Debezium", "env": ENV}},
+            "spec.identity.env",
+            "or set spec.identity.preset to Custom",
+        ),
         ({"identity": {"agent": "Inject", "method": "None"}}, "spec.identity.agent", "or spec.identity.method to Auto"),
-        ({"identity": {"agent": "Inject", "preset": "Custom", "env": ENV}}, "spec.identity.agent", "leave spec.identity.preset out"),
-        ({"identity": {"preset": "Connect", "membersPerPod": 2}}, "spec.identity", "set spec.identity.membersPerPod to 1"),
+        (
+            {"identity": {"agent": "Inject", "preset": "Custom", "env": ENV}},
+            "spec.identity.agent",
+            "leave spec.identity.preset out",
+        ),
+        (
+            {"identity": {"preset": "Connect", "membersPerPod": 2}},
+            "spec.identity",
+            "set spec.identity.membersPerPod to 1",
+        ),
     ],
 )
 def test_role_connect_refuses_what_contradicts_it_with_the_field_and_what_to_do(
@@ -90,6 +120,8 @@ def test_the_agent_is_injected_into_workers_only(role: str) -> None:
     assert "set spec.role to Connect, or spec.identity.agent to Provided" in message
 
 
-@pytest.mark.parametrize("spec", [{}, {"protocol": "Consumer", "crashRelease": "Release"}, {"identity": {"preset": "SpringBoot"}}])
+@pytest.mark.parametrize(
+    "spec", [{}, {"protocol": "Consumer", "crashRelease": "Release"}, {"identity": {"preset": "SpringBoot"}}]
+)
 def test_objects_of_other_roles_are_judged_as_before(spec: dict[str, Any]) -> None:
     assert refusals(**spec) == []

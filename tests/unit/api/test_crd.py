@@ -46,7 +46,7 @@ def test_the_committed_files_are_fresh() -> None:
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run the generator with --write"
 
 
-def test_check_tells_a_stale_file_from_a_fresh_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_detects_a_stale_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy_file = tmp_path / "chart/policy.yaml"
     arguments = [str(tmp_path / "crds"), "--policy", str(policy_file)]
     assert crd.main(["--check", *arguments]) == 1
@@ -87,7 +87,7 @@ def test_a_node_is_structural_documented_and_bounded(path: str, node: dict[str, 
     ("path", "node"), [each for each in ALL if ".status" in each[0]], ids=lambda each: str(each)[:60]
 )
 def test_nothing_in_a_status_has_a_default(path: str, node: dict[str, Any]) -> None:
-    """What the operator did not report must not look reported."""
+    """A default must not stand for a field that the operator did not report."""
     assert "default" not in node
 
 

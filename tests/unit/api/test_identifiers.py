@@ -52,13 +52,19 @@ def near_an_id(draw: st.DrawFn, scheme: IdScheme) -> str:
     """Draw an id of a scheme, or what differs from one by little."""
     ordinal = draw(st.sampled_from(["0", "00", "07", "1", "10", "21", "2147483648", "²", ""]))
     pod = scheme.template.replace("{podName}", f"{scheme.workload_name}-{ordinal}").replace("{ordinal}", ordinal)
-    text = pod + draw(st.sampled_from(scheme.env_suffixes)) + draw(st.sampled_from(scheme.suffixes) | suffix_texts | literals)
+    text = (
+        pod
+        + draw(st.sampled_from(scheme.env_suffixes))
+        + draw(st.sampled_from(scheme.suffixes) | suffix_texts | literals)
+    )
     at = draw(st.integers(0, len(text)))
     return draw(st.sampled_from([text, text[:at], text[at:], text[:at] + draw(literals) + text[at:], text + "\n"]))
 
 
 @given(scheme=schemes(), data=st.data())
-def test_id_is_read_without_a_pattern_as_the_pattern_of_its_template_reads_it(scheme: IdScheme, data: st.DataObject) -> None:
+def test_id_is_read_without_a_pattern_as_the_pattern_of_its_template_reads_it(
+    scheme: IdScheme, data: st.DataObject
+) -> None:
     with_pattern = replace(scheme)
     object.__setattr__(with_pattern, "_ends", None)
     text = data.draw(near_an_id(scheme))
@@ -125,7 +131,11 @@ def test_auto_says_nothing_by_itself() -> None:
         client_suffixes(SuffixStyle.AUTO, 1)
 
 
-@given(scheme=schemes(), ordinal=st.integers(0, 2**31 - 1), rest=st.from_regex(r"(?:[._-][a-zA-Z0-9._-]{0,9})?", fullmatch=True))
+@given(
+    scheme=schemes(),
+    ordinal=st.integers(0, 2**31 - 1),
+    rest=st.from_regex(r"(?:[._-][a-zA-Z0-9._-]{0,9})?", fullmatch=True),
+)
 def test_whatever_a_client_appends_the_pod_is_found_by_the_id_that_it_was_given(
     scheme: IdScheme, ordinal: int, rest: str
 ) -> None:
@@ -150,7 +160,9 @@ def test_whatever_a_client_appends_the_pod_is_found_by_the_id_that_it_was_given(
         ("web-1", None),
     ],
 )
-def test_id_is_split_into_what_the_pod_was_given_and_what_was_appended(text: str, found: tuple[int, str] | None) -> None:
+def test_id_is_split_into_what_the_pod_was_given_and_what_was_appended(
+    text: str, found: tuple[int, str] | None
+) -> None:
     scheme = IdScheme(template="{podName}.s", workload_name="web", env_suffixes=("", "-a"))
     assert scheme.appended_to(text) == found
 
@@ -232,7 +244,7 @@ def test_the_template_keeps_only_what_differs_between_pods() -> None:
 
 
 @pytest.mark.parametrize(("template", "why"), [("{podName}.{cluster}", "cluster"), ("{workloadName}", "must contain")])
-def test_a_template_that_cannot_tell_pods_apart_is_refused(template: str, why: str) -> None:
+def test_a_template_that_gives_pods_one_id_is_refused(template: str, why: str) -> None:
     with pytest.raises(InvalidInstanceIdError, match=why):
         resolve_template(template, namespace="ns", workload_name="web", group_name="g", scope="3fa9c1d2")
 

@@ -104,9 +104,13 @@ def test_a_preset_is_one_consumer_in_the_named_container(preset: Preset) -> None
 
 
 def test_the_variables_of_a_connect_worker_are_those_that_the_agent_reads() -> None:
-    agent = (REPOSITORY / "operator/connect_agent/src/main/java/io/staticgroup/connect/agent/Settings.java").read_text("utf-8")
+    agent = (REPOSITORY / "operator/connect_agent/src/main/java/io/staticgroup/connect/agent/Settings.java").read_text(
+        "utf-8"
+    )
     read = dict(re.findall(r'static final String (\w+) = "(\w+)";', agent))
-    assert env_names(Preset.CONNECT) == EnvNames(instance_id=read["INSTANCE_ID"], session_timeout=read["SESSION_TIMEOUT_MS"])
+    assert env_names(Preset.CONNECT) == EnvNames(
+        instance_id=read["INSTANCE_ID"], session_timeout=read["SESSION_TIMEOUT_MS"]
+    )
     assert read["REBALANCE_DELAY_MS"] == REBALANCE_DELAY_VARIABLE
 
 
@@ -121,7 +125,7 @@ def test_the_longest_suffix_still_makes_a_legal_annotation_name() -> None:
     assert len(instance_id_annotation("-" + "x" * 39).split("/")[1]) <= 63
 
 
-def test_every_pod_name_of_a_template_is_left_to_the_kubelet() -> None:
+def test_the_kubelet_expands_every_pod_name_of_a_template() -> None:
     (entry, _) = resolve(Identity(), template="a.{podName}-{podName}.b").env
     assert entry.value == f"a.{POD}-{POD}.b"
 
@@ -196,7 +200,8 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
 
 
 def raw_identities(source: str) -> list[int]:
-    """Return the lines that take spec.identity as it was written for what is in force: whole, or one of the implied fields."""
+    """Return the lines that take spec.identity as it was written for what is in force: whole, or one of the implied
+    fields."""
     tree = ast.parse(source)
     parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
     found = []
@@ -214,7 +219,13 @@ def _name(node: ast.expr) -> str:
 
 def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_said() -> None:
     def of(**identity: object) -> Identity:
-        body = {"workloadRef": {"name": "w"}, "connectionRef": {"name": "k"}, "groupId": "g", "role": "Connect", "identity": identity}
+        body = {
+            "workloadRef": {"name": "w"},
+            "connectionRef": {"name": "k"},
+            "groupId": "g",
+            "role": "Connect",
+            "identity": identity,
+        }
         return injection.identity_of(StaticGroupSpec.model_validate(body))
 
     (entry,) = env_entries(of(container="connect"))
@@ -223,7 +234,7 @@ def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_sa
     assert env_entries(of(preset="Custom", env=named))[0].instance_id_name == "WORKER_INSTANCE_ID"
 
 
-def test_nobody_but_identity_of_takes_what_a_role_implies_from_the_spec() -> None:
+def test_only_identity_of_reads_what_a_role_implies_from_the_spec() -> None:
     """A role that was forgotten in one place would issue ids that another place does not expect."""
     assert raw_identities("f(group.spec.identity)\ng(spec.identity.template)\nh(spec.identity.env)") == [1, 3]
     package = Path(injection.__file__).parents[1]

@@ -16,7 +16,9 @@ INT32_MAX = 2**31 - 1
 
 runs = st.builds(lambda start, length: range(start, start + length), st.integers(0, 400), st.integers(0, 30))
 texts = st.lists(
-    st.one_of(st.integers(0, 99).map(str), st.tuples(st.integers(0, 99), st.integers(0, 99)).map("{0[0]}-{0[1]}".format))
+    st.one_of(
+        st.integers(0, 99).map(str), st.tuples(st.integers(0, 99), st.integers(0, 99)).map("{0[0]}-{0[1]}".format)
+    )
 ).map(",".join)
 
 
@@ -54,7 +56,7 @@ PATTERN = StaticGroupStatus.model_json_schema()["$defs"]["Issued"]["properties"]
 @settings(deadline=None)
 @given(texts)
 def test_every_text_that_the_schema_takes_can_be_read(text: str) -> None:
-    """Somebody may have edited the status: order, overlap and direction of the ranges do not matter."""
+    """A user may have edited the status: order, overlap and direction of the ranges do not matter."""
     assert re.fullmatch(PATTERN, text)
     for part in filter(None, text.split(",")):
         assert all(int(end) in Ordinals.parse(text) for end in part.split("-"))
@@ -90,6 +92,6 @@ def test_narrowest_gaps_are_filled_first_and_no_more_than_needed() -> None:
         (f"0-{INT32_MAX - 1}", f"0-{INT32_MAX - 1}"), (str(INT32_MAX), f"{INT32_MAX} and above"),
     ],
 )  # fmt: skip
-def test_what_has_no_end_is_told_so_to_people(text: str, words: str) -> None:
+def test_an_open_range_is_printed_without_its_end(text: str, words: str) -> None:
     assert Ordinals.parse(text).words == words
     assert Ordinals.parse(text).text == text

@@ -1,4 +1,4 @@
-"""Each remedy is worded in one place of the product, and told by everybody in those words."""
+"""Each remedy is worded in one place of the product, which every caller uses."""
 
 import ast
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def sentences(path: Path) -> Iterator[str]:
             yield node.value
 
 
-def test_each_advice_is_worded_once() -> None:
+def test_each_remedy_is_worded_once() -> None:
     found: dict[str, list[str]] = {remedy: [] for remedy in REMEDIES}
     for path in sorted(PRODUCT.rglob("*.py")):
         for text in sentences(path):
@@ -36,7 +36,7 @@ def test_each_advice_is_worded_once() -> None:
 
 
 def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
-    told = [
+    texts = [
         remedies.restart_pod("shop", "web-1"),
         remedies.end_pod("shop", "web-1"),
         remedies.give_id("shop", "web-1"),
@@ -45,7 +45,7 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         remedies.bring_agent("shop", "connect-connect", STRIMZI_POD_SET),
         remedies.APPLY_CRDS,
     ]
-    assert [text.rpartition(": ")[2] for text in told] == [
+    assert [text.rpartition(": ")[2] for text in texts] == [
         "kubectl -n shop delete pod web-1",
         "kubectl -n shop delete pod web-1",
         "kubectl -n shop delete pod web-1",

@@ -1,4 +1,5 @@
-"""What a pod receives, rendered in Python; that the policy's CEL says the same is asked of a real API server (tests/operator)."""
+"""What a pod receives, rendered in Python; that the policy's CEL says the same is asked of a real API server
+(tests/operator)."""
 
 import copy
 from typing import Any
@@ -167,7 +168,9 @@ def test_a_pod_without_an_ordinal_is_not_meant() -> None:
     assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
 
 
-@pytest.mark.parametrize("name", ["db-2-copy", "copy-2", "db", "db-3", "db-02", "db-2-2", "db-\N{ARABIC-INDIC DIGIT TWO}"])
+@pytest.mark.parametrize(
+    "name", ["db-2-copy", "copy-2", "db", "db-3", "db-02", "db-2-2", "db-\N{ARABIC-INDIC DIGIT TWO}"]
+)
 @pytest.mark.parametrize("template", ["consumer-{ordinal}", f"{{podName}}.{SCOPE}"])
 def test_a_copy_under_another_name_is_not_meant(name: str, template: str) -> None:
     """It keeps owner and labels of db-2, by hand; the id of db-2 would fence the pod that has it."""

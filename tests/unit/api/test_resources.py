@@ -81,10 +81,14 @@ def test_a_full_status_round_trips_through_json() -> None:
     st.datetimes(timezones=st.timezones(no_cache=True), min_value=datetime(1971, 1, 1), max_value=datetime(9000, 1, 1))
 )
 def test_a_time_of_any_zone_is_written_in_utc_and_means_the_same(moment: datetime) -> None:
-    wire = Settling(instance_id="i", member_id="m", coordinator="1@b:1", acknowledged_at=moment).to_wire()["acknowledgedAt"]
+    wire = Settling(instance_id="i", member_id="m", coordinator="1@b:1", acknowledged_at=moment).to_wire()[
+        "acknowledgedAt"
+    ]
     assert wire.endswith("Z")
     # In UTC, because Python calls two times in a zone's fold unequal whatever they mean.
-    assert Settling.model_validate({"instanceId": "i", "memberId": "m", "coordinator": "1@b:1", "acknowledgedAt": wire}).acknowledged_at == moment.astimezone(UTC)
+    assert Settling.model_validate(
+        {"instanceId": "i", "memberId": "m", "coordinator": "1@b:1", "acknowledgedAt": wire}
+    ).acknowledged_at == moment.astimezone(UTC)
 
 
 def test_a_time_without_zone_is_refused() -> None:

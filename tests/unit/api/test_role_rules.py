@@ -1,4 +1,4 @@
-"""Which specs the API server refuses for what a role implies: the generated rules themselves, told for whole specs.
+"""Which specs the API server refuses for what a role implies: the generated rules, evaluated for whole specs.
 
 The rules over the whole spec are logic over enumerations, lists and lengths, so Python can say what CEL says of them;
 `tests/operator/test_manifests.py` asks an API server the same.
@@ -35,13 +35,13 @@ def as_object(value: Any) -> Any:
 def refusals(**spec: Any) -> dict[str, str]:
     """Return field path and message of every rule that a spec breaks."""
     body = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "app"} | spec
-    told = as_object(StaticGroupSpec.model_validate(body).to_wire())
+    wire = as_object(StaticGroupSpec.model_validate(body).to_wire())
     broken: dict[str, str] = {}
     for rule in rules():
         text = rule["rule"]
         assert _EXPRESSION.fullmatch(text), f"more than logic: {text}"
         logic = re.sub(r"!(?!=)", " not ", text.replace("||", " or ").replace("&&", " and "))
-        if not eval(logic, {"__builtins__": {}}, {"self": told, "size": len}):
+        if not eval(logic, {"__builtins__": {}}, {"self": wire, "size": len}):
             broken[rule["fieldPath"]] = rule["message"]
     return broken
 
@@ -62,14 +62,21 @@ def refusals(**spec: Any) -> dict[str, str]:
         ({}, {"protocol": "Streams", "crashRelease": "Release"}),
     ],
 )
-def test_role_streams_leaves_what_it_implies_out_or_says_the_same(identity: dict[str, Any], more: dict[str, Any]) -> None:
+def test_role_streams_leaves_what_it_implies_out_or_says_the_same(
+    identity: dict[str, Any], more: dict[str, Any]
+) -> None:
     assert refusals(role="Streams", identity=identity, **more) == {}
 
 
 @pytest.mark.parametrize(
     ("identity", "more", "field", "remedy"),
     [
-        ({"preset": "SpringBoot"}, {}, ".identity.preset", "name the variables that the application reads in spec.identity.env"),
+        (
+            {"preset": "SpringBoot"},
+            {},
+            ".identity.preset",
+            "name the variables that the application reads in spec.identity.env",
+        ),
         ({"preset": "Quarkus"}, {}, ".identity.preset", "leave it out, which means KafkaStreams"),
         ({}, {"protocol": "Classic", "crashRelease": "Release"}, ".crashRelease", "spec.protocol to Auto or Streams"),
         ({"preset": "Librdkafka"}, {}, ".identity.preset", "leave it out"),

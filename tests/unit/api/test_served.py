@@ -1,4 +1,4 @@
-"""A served CRD that is older than the models is told by the fields of the status that it lacks."""
+"""A served CRD that is older than the models is recognized by the status fields that it lacks."""
 
 from __future__ import annotations
 

@@ -178,11 +178,16 @@ def history(
         seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), sightings=seen)
     for record in removals:
         seats[record.instance_id] = replace(seats.get(record.instance_id, NOTHING_REMEMBERED), removal=record)
-    return History(**({"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats, "members": members()} | changes))
+    return History(
+        **(
+            {"injected": injected(), "issued_ordinals": Ordinals.of(range(3)), "seats": seats, "members": members()}
+            | changes
+        )
+    )
 
 
 def fresh(**changes: Any) -> FreshRead:
-    """Nobody wants the ordinal, no pod has the name, and the watch has passed the read."""
+    """The ordinal is not wanted, no pod has the name, and the watch has passed the read."""
     values: dict[str, Any] = {
         "is_expected": False,
         "objects": (),
@@ -193,14 +198,17 @@ def fresh(**changes: Any) -> FreshRead:
 
 
 def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_S - 300) -> Attribution:
-    """A member that was described long ago; whoever of its carriers has not ended."""
+    """A member that was described long ago, with those of its carriers that have not ended."""
     return Attribution(member=digest_of(member_id), first_seen_s=first_seen_s, carriers=frozenset(carriers))
 
 
 def suspect(uid: str = "z", ordinal: int = 2, **changes: Any) -> Suspect:
     """A pod that was deleted without an end a minute ago."""
     values: dict[str, Any] = {
-        "namespace": "shop", "pod_name": f"web-{ordinal}", "instance_ids": frozenset({id_of(ordinal)}), "since_s": NOW_S - 60,
+        "namespace": "shop",
+        "pod_name": f"web-{ordinal}",
+        "instance_ids": frozenset({id_of(ordinal)}),
+        "since_s": NOW_S - 60,
     }
     return Suspect(uid=uid, **(values | changes))
 

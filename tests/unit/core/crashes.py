@@ -1,4 +1,4 @@
-"""Containers that crash and are started again, as their kubelet tells it; short to write, whole when read."""
+"""Builders for containers that crash and are started again, as their kubelet reports it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView
 from unit.core.builders import NOW_S, pod_version
 
 ENDED_S = NOW_S - 1
-"""When the run "a" of a container ends by its node's clock, unless it is said otherwise; the operator hears of it at NOW_S."""
+"""When the run "a" of a container ends by its node's clock, by default; the operator receives it at NOW_S."""
 WRITTEN_S = NOW_S
 
 

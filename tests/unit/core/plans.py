@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
+from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.schema import Condition
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.guards import Guard
 from staticgroup.core.issuance import issue
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan, survey
 from staticgroup.core.snapshot import History, RemovalRecord, Snapshot
+from staticgroup.core.status.projection import project
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, spec
 
+NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
 
 
@@ -18,6 +25,22 @@ def planned(
     snapshot: Snapshot | None = None, memory: History | None = None, now_s: float = NOW_S, **spec_changes: object
 ) -> Plan:
     return plan(spec(**spec_changes), snapshot or departure(), memory or history(), now_s)
+
+
+def conditions_of(
+    snapshot: Snapshot,
+    memory: History | None = None,
+    executed: Executed | None = None,
+    wish: StaticGroupSpec | None = None,
+) -> dict[str, Condition]:
+    wish = wish or spec()
+    decided = plan(wish, snapshot, memory or history(), NOW_S)
+    conditions = project(wish, snapshot, decided, executed or Executed(), None, NOW).conditions
+    for each in conditions:  # a reason stands for one status, which may be softened, and belongs to certain conditions
+        meaning = MEANINGS[Reason(each.reason)]
+        assert each.type in meaning.types
+        assert each.status in (meaning.status, ConditionStatus.UNKNOWN)
+    return {c.type: c for c in conditions}
 
 
 def read_keys(wish: StaticGroupSpec, snapshot: Snapshot, memory: History, now_s: float = NOW_S) -> list[str]:

@@ -1,4 +1,5 @@
-"""The agent of Connect workers: whether it comes into the next pods, which field keeps it out, and what is told of it."""
+"""The agent of Connect workers: whether it comes into the next pods, which field keeps it out, and what the status says
+of it."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from staticgroup.core.workload import ContainerBudget, JavaOptions, WorkloadView
 from staticgroup.kube.translate import workload_view
 
 from .builders import NOW_S, history, spec, workload
-from .test_connect import NOW, stock, worker, world
+from .plans import NOW, conditions_of
+from .workers import stock, worker, world
 
 TEXT: dict[str, Any] = {"java_options": JavaOptions.TEXT}
 
@@ -34,17 +36,17 @@ def seen(
     return replace(world(*members), workload=workload(2, containers=of_pod, agent_names=names))
 
 
-def told(snapshot: Snapshot, wished: StaticGroupSpec | None = None) -> dict[str, tuple[str, str]]:
-    wished = wished or wish()
-    decided = plan(wished, snapshot, history(), NOW_S)
-    return {c.type: (c.reason, c.message) for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions}
+def said(snapshot: Snapshot, type_: str = "Injected", wished: StaticGroupSpec | None = None) -> tuple[str, str]:
+    """Return reason and message of a condition."""
+    condition = conditions_of(snapshot, wish=wished or wish())[type_]
+    return condition.reason, condition.message
 
 
 WELL = (worker(0), worker(1))
 
 
 def test_options_as_text_take_the_agent() -> None:
-    assert told(seen(*WELL, **TEXT))["Injected"][0] == "IdsInjected"
+    assert said(seen(*WELL, **TEXT))[0] == "IdsInjected"
 
 
 @pytest.mark.parametrize(
@@ -61,10 +63,10 @@ def test_options_as_text_take_the_agent() -> None:
         (JavaOptions.WITH_AGENT, "must not run two", "or set spec.identity.agent to Provided"),
     ],
 )
-def test_options_that_cannot_be_extended_are_told_with_the_field_to_change(
+def test_options_that_cannot_be_extended_name_the_field_to_change(
     options: JavaOptions, cause: str, remedy: str
 ) -> None:
-    reason, message = told(seen(*WELL, java_options=options))["Injected"]
+    reason, message = said(seen(*WELL, java_options=options))
     assert reason == "AgentNotInjected"
     assert message.startswith(
         "New pods get no agent, and so their workers do not use the ids: container app of StatefulSet web "
@@ -75,25 +77,25 @@ def test_options_that_cannot_be_extended_are_told_with_the_field_to_change(
 
 
 @pytest.mark.parametrize(
-    ("options", "is_told"),
+    ("options", "is_refused"),
     [(JavaOptions.ABSENT, False), (JavaOptions.PERHAPS_FROM_ELSEWHERE, True), (JavaOptions.REFERENCE, True)],
 )
-def test_debeziums_image_sets_no_options_that_could_be_replaced(options: JavaOptions, is_told: bool) -> None:
-    reason, _ = told(seen(*WELL, java_options=options), wish(preset="Debezium"))["Injected"]
-    assert (reason == "AgentNotInjected") is is_told
+def test_debeziums_image_sets_no_options_that_could_be_replaced(options: JavaOptions, is_refused: bool) -> None:
+    reason, _ = said(seen(*WELL, java_options=options), wished=wish(preset="Debezium"))
+    assert (reason == "AgentNotInjected") is is_refused
 
 
-def test_a_place_that_is_taken_is_told() -> None:
-    _, message = told(seen(*WELL, **TEXT, has_agent_mount=True))["Injected"]
+def test_a_place_that_is_taken_is_refused() -> None:
+    _, message = said(seen(*WELL, **TEXT, has_agent_mount=True))
     assert "container app of StatefulSet web mounts something at or above /opt/staticgroup-connect-agent" in message
-    _, message = told(seen(*WELL, **TEXT, names=("spec.template.spec.volumes",)))["Injected"]
+    _, message = said(seen(*WELL, **TEXT, names=("spec.template.spec.volumes",)))
     assert "spec.template.spec.volumes of StatefulSet web has a staticgroup-connect-agent of its own" in message
 
 
 def test_the_workers_container_is_asked_and_no_other() -> None:
     other, worker_ = ContainerBudget(name="side"), ContainerBudget(name="connect", java_options=JavaOptions.TEXT)
-    assert told(seen(*WELL, containers=(other, worker_)))["Injected"][0] == "AgentNotInjected"
-    assert told(seen(*WELL, containers=(other, worker_)), wish(container="connect"))["Injected"][0] == "IdsInjected"
+    assert said(seen(*WELL, containers=(other, worker_)))[0] == "AgentNotInjected"
+    assert said(seen(*WELL, containers=(other, worker_)), wished=wish(container="connect"))[0] == "IdsInjected"
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,15 @@ def test_the_workers_container_is_asked_and_no_other() -> None:
     ],
     ids=["provided", "no StatefulSet", "no such container"],
 )
-def test_nothing_keeps_out_what_nobody_brings(wished: StaticGroupSpec, view: WorkloadView | None) -> None:
+def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(
+    wished: StaticGroupSpec, view: WorkloadView | None
+) -> None:
     assert hindrance(wished, view) is None
 
 
 def test_nothing_is_said_of_the_agent_while_nothing_is_injected() -> None:
     observing = wish().model_copy(update={"mode": spec(mode="Observe").mode})
-    assert told(seen(*WELL), observing)["Injected"][0] == "InjectionOff"
+    assert said(seen(*WELL), wished=observing)[0] == "InjectionOff"
 
 
 def rows(snapshot: Snapshot) -> dict[str, str]:
@@ -121,22 +125,23 @@ def rows(snapshot: Snapshot) -> dict[str, str]:
 
 def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_why_not() -> None:
     snapshot = seen(stock(0), stock(1), **TEXT)
-    reason, message = told(snapshot)["MembershipComplete"]
+    reason, message = said(snapshot, "MembershipComplete")
     assert reason == "WorkersWithoutAgent"
-    remedy = "the agent's line in the log says why; without one a roll brings it: kubectl -n shop rollout restart statefulset/web"
+    command = "kubectl -n shop rollout restart statefulset/web"
+    remedy = f"the agent's line in the log says why; without one a roll brings it: {command}"
     assert message.endswith(remedy)
     assert rows(snapshot) == {"Missing": remedy, "Dynamic": remedy}
 
 
-def test_workers_without_an_agent_that_cannot_be_injected_are_told_where_the_field_is_named() -> None:
+def test_workers_without_an_agent_that_cannot_be_injected_refer_to_the_condition_with_the_field() -> None:
     snapshot = seen(stock(0), stock(1), java_options=JavaOptions.REFERENCE)
     remedy = "the condition Injected says what keeps the agent out of new pods"
-    assert told(snapshot)["MembershipComplete"][1].endswith(remedy)
+    assert said(snapshot, "MembershipComplete")[1].endswith(remedy)
     assert set(rows(snapshot).values()) == {remedy}
 
 
 @pytest.mark.parametrize("options", [JavaOptions.TEXT, JavaOptions.REFERENCE])
-def test_what_is_told_of_a_worker_without_its_agent_fits_into_its_row(options: JavaOptions) -> None:
+def test_what_is_refused_of_a_worker_without_its_agent_fits_into_its_row(options: JavaOptions) -> None:
     """`exceptions_of` cuts what is so, to keep what to do."""
     long_id = "connect-192.168.100.100:8083-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = seen(stock(0), replace(stock(1), member_id=long_id), java_options=options)
@@ -206,7 +211,7 @@ FROM = {"name": OPTS, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}
         ),
     ],
 )
-def test_what_a_template_says_of_the_options_is_told_without_their_text(
+def test_what_a_template_says_of_the_options_is_refused_without_their_text(
     container: dict[str, Any], options: JavaOptions
 ) -> None:
     view = template(container)
@@ -229,7 +234,8 @@ def test_names_and_places_of_the_agent_are_found_in_a_template() -> None:
 
 @pytest.mark.parametrize("path", ["/opt", "/opt/", "/"])
 def test_mount_above_the_agents_place_takes_it_too(path: str) -> None:
-    """Where it is read-only (a ConfigMap, an image), no directory for the agent can be made in it, and no container starts."""
+    """Where it is read-only (a ConfigMap, an image), no directory for the agent can be made in it, and no container
+    starts."""
     view = template({"volumeMounts": [{"name": "d", "mountPath": path}]}, volumes=[{"name": "d"}])
     assert view.containers[0].has_agent_mount
 

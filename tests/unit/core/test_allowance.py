@@ -44,7 +44,9 @@ def asks(key: str, operator: str, *values: str) -> AllowedNamespaces:
         (allowed(selector={}), False),
     ],
 )
-def test_a_namespace_is_allowed_by_name_or_by_everything_that_its_labels_are_asked(said: AllowedNamespaces, answer: bool) -> None:
+def test_a_namespace_is_allowed_by_name_or_by_everything_that_its_labels_are_asked(
+    said: AllowedNamespaces, answer: bool
+) -> None:
     assert bool(entries_of([said], "shop", SHOP)) is answer
 
 

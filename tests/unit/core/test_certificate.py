@@ -104,7 +104,7 @@ def test_phase_of_a_writer_who_wrote_no_container_statuses_is_no_evidence() -> N
 
 
 @pytest.mark.parametrize("manager", ["kubelet", "k3s", "kubelite"])
-def test_phase_of_any_other_writer_keeps_the_kubelets_word(manager: str) -> None:
+def test_phase_of_any_other_writer_leaves_the_kubelets_statuses_valid(manager: str) -> None:
     """k3s and MicroK8s run kubelet and controllers as one program under one name."""
     assert isinstance(judged(ended(phase_manager=manager)), Certificate)
 

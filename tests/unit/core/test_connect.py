@@ -1,72 +1,29 @@
-"""A Connect cluster's group: what is decided of it, what is told, and what its workers hold."""
+"""A Connect cluster's group: what is decided of it, what is rebalanced, and what its workers hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
-from staticgroup.api.resources import status as api
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.api.schema import Condition
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.findings import Finding, exceptions_of
+from staticgroup.core.findings import exceptions_of
 from staticgroup.core.findings.members import findings_of_seats
-from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView, WorkerView
+from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView
 from staticgroup.core.outcomes import Executed
-from staticgroup.core.plan import Plan, plan
-from staticgroup.core.snapshot import History, Snapshot
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.status.projection import project
-from staticgroup.core.workload import ContainerBudget
-from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, known_pod, member, sight, spec, workload
-
-NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
-WISH: dict[str, Any] = {"role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"}}
-
-
-def wish(**changes: Any) -> StaticGroupSpec:
-    return spec(**(WISH | changes))
+from .plans import NOW, conditions_of
+from .workers import WELL, cluster, completeness, decide, found, projected, stock, wish, worker, world
 
 
-def worker(ordinal: int, tasks: int = 4, **changes: Any) -> MemberView:
-    values: dict[str, Any] = {"host": f"web-{ordinal}.web.shop.svc", "connectors": 1, "tasks": tasks, "is_whole": True}
-    return member(ordinal, worker=WorkerView(**(values | changes)))
-
-
-def stock(number: int, **changes: Any) -> MemberView:
-    return replace(worker(number, is_whole=False, **changes), member_id=f"connect-{number}", instance_id=None)
-
-
-def cluster(*members: MemberView, **changes: Any) -> GroupView:
-    return group(*members, **({"group_id": "connect-cluster", "protocol_type": "connect"} | changes))
-
-
-def world(*members: MemberView, delay: dict[str, str] | None = None, state: str = "Stable", **changes: Any) -> Snapshot:
-    container = ContainerBudget(name="app", startup_budget_s=20, env_values=tuple((delay or {}).items()))
-    values: dict[str, Any] = {"workload": workload(2, containers=(container,)), "group": cluster(*members, state=state)}
-    return departure(**(values | changes))
-
-
-def decide(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupSpec | None = None) -> Plan:
-    return plan(wished or wish(), snapshot, memory or history(), NOW_S)
-
-
-def told(snapshot: Snapshot, memory: History | None = None, wished: StaticGroupSpec | None = None) -> dict[str, Condition]:
-    decided = decide(snapshot, memory, wished)
-    return {c.type: c for c in project(wished or wish(), snapshot, decided, Executed(), None, NOW).conditions}
-
-
-def found(snapshot: Snapshot) -> list[Finding]:
-    return list(findings_of_seats(decide(snapshot), snapshot))
-
-
-def test_what_is_told_of_a_worker_fits_into_its_row() -> None:
+def test_a_worker_fits_into_its_row() -> None:
     """`exceptions_of` cuts what is so, to keep what to do."""
     long_id = "connect-1-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = world(worker(0, host="192.168.100.100"), replace(stock(1), member_id=long_id))
@@ -75,21 +32,12 @@ def test_what_is_told_of_a_worker_fits_into_its_row() -> None:
     assert max(map(len, texts)) <= 300
 
 
-def projected(
-    snapshot: Snapshot, before: api.StaticGroupStatus | None = None, memory: History | None = None
-) -> api.StaticGroupStatus:
-    return project(wish(), snapshot, decide(snapshot, memory), Executed(), before, NOW)
-
-
-WELL = world(worker(0), worker(1))
-
-
 # the protocol ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("members", [(), (stock(0),)], ids=["nobody has joined", "stock workers"])
 def test_the_first_workers_get_their_session_timeout_with_their_id(members: tuple[MemberView, ...]) -> None:
-    """Connect is in classic groups only, so nobody has to wait for the group to say so."""
+    """Connect is in classic groups only, so no round waits for the group to say so."""
     seen = cluster(*members) if members else cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
     decided = decide(departure(group=seen), history(injected=None))
     assert decided.history.injected is not None
@@ -114,7 +62,9 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
     ids=["lives", "suspect"],
 )
 def test_a_worker_whose_process_may_live_is_never_removed(carrier: Any) -> None:
-    world = departure(group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}, sight=sight(ended=frozenset()))
+    world = departure(
+        group=cluster(worker(0), worker(1), worker(2)), chains={id_of(2): (carrier,)}, sight=sight(ended=frozenset())
+    )
     decided = decide(world)
     assert decided.actions == ()
     assert len(decided.held) == 1
@@ -127,14 +77,17 @@ def test_stock_workers_are_observed_and_never_removed() -> None:
     assert [m.member_id for m in decided.table.dynamic] == ["connect-0", "connect-1"]
 
 
-def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -> None:
+def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is() -> None:
     """Connect makes the member id of the advertised address, which is long where it is a pod's name in its Service."""
     address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
     long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
     snapshot = world(long)
     (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
-    assert " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent" in row.message
+    assert (
+        " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent"
+        in row.message
+    )
     assert row.message.endswith("docs/guide/kafka-connect.md")
 
 
@@ -152,20 +105,20 @@ def test_a_stock_worker_is_told_as_never_touched_however_long_its_address_is() -
 )
 @pytest.mark.parametrize("protocol", ["Auto", "Classic"])
 def test_a_sinks_consumers_are_not_the_workers(seen: GroupView, words: str, protocol: str) -> None:
-    condition = told(departure(group=seen), wished=wish(protocol=protocol))["MembershipComplete"]
+    condition = conditions_of(departure(group=seen), wish=wish(protocol=protocol))["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
     assert words in condition.message
     assert "connect-<connector>" in condition.message
     assert "spec.protocol" not in condition.message
 
 
-def test_consumers_are_told_which_role_workers_have() -> None:
-    condition = told(WELL, wished=spec())["MembershipComplete"]
+def test_a_group_of_workers_under_the_role_of_consumers_names_role_connect() -> None:
+    condition = conditions_of(WELL, wish=spec())["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
     assert condition.message.endswith("Set spec.role to Connect, or correct spec.groupId.")
 
 
-# words ----------------------------------------------------------------------------------------------------------------
+# wording --------------------------------------------------------------------------------------------------------------
 
 MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("well", WELL, wish()),
@@ -174,17 +127,27 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ("missing", world(worker(0)), wish()),
     ("stock", world(stock(0), stock(1)), wish()),
     ("mixed", world(worker(0), stock(1)), wish()),
-    ("short", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))), wish()),
+    (
+        "short",
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
+        wish(),
+    ),
     (
         "short by hand",
         world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
         wish(identity={"preset": "Connect", "method": "None"}),
     ),
-    ("untold", world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish()),
     (
-        "untold by name",
+        "unknown timeout",
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))),
+        wish(),
+    ),
+    (
+        "unknown timeout by name",
         WELL,
-        wish(identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}),
+        wish(
+            identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}
+        ),
     ),
     ("departed", departure(group=cluster(worker(0), worker(1), worker(2))), wish()),
     ("foreign", world(worker(0), worker(1), replace(worker(7), instance_id="other-7")), wish()),
@@ -194,17 +157,19 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
 
 
 @pytest.mark.parametrize(("snapshot", "wished"), [m[1:] for m in MISFITS], ids=[m[0] for m in MISFITS])
-def test_nothing_that_is_told_of_workers_speaks_of_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
+def test_no_message_about_workers_mentions_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
     decided = plan(wished, snapshot, history(), NOW_S)
     messages = [c.message for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions]
     messages += [f.text for f in findings_of_seats(decided, snapshot)]
     messages.append(explained(wished, snapshot, decided, NOW_S))
-    assert [text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text] == []
+    assert [
+        text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text
+    ] == []
 
 
 def test_a_group_that_is_not_there_waits_for_its_first_worker() -> None:
     seen = cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type="")
-    condition = told(departure(group=seen))["MembershipComplete"]
+    condition = completeness(departure(group=seen))
     assert condition.reason == "GroupNotFound"
     assert "It appears when the first Connect worker joins; if Connect workers run, compare" in condition.message
 
@@ -213,7 +178,7 @@ def test_a_group_that_is_not_there_waits_for_its_first_worker() -> None:
 
 
 def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> None:
-    condition = told(world(worker(0), stock(1)))["MembershipComplete"]
+    condition = completeness(world(worker(0), stock(1)))
     assert (condition.reason, condition.status.value) == ("WorkersWithoutAgent", "False")
     assert "1 Connect workers are in the group without group.instance.id" in condition.message
     assert "such as web-1" in condition.message
@@ -221,10 +186,13 @@ def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> No
     assert condition.message.endswith("see docs/guide/kafka-connect.md")
 
 
-def test_each_worker_without_an_id_is_told_what_it_lacks() -> None:
+def test_each_worker_without_an_id_has_a_row_with_what_it_lacks() -> None:
     rows = found(world(stock(0), stock(1)))
     assert [(f.kind, f.subject.member_id, f.subject.pod_name) for f in rows] == [
-        ("Missing", "", "web-0"), ("Missing", "", "web-1"), ("Dynamic", "connect-0", None), ("Dynamic", "connect-1", None),
+        ("Missing", "", "web-0"),
+        ("Missing", "", "web-1"),
+        ("Dynamic", "connect-0", None),
+        ("Dynamic", "connect-1", None),
     ]
     assert all("docs/guide/kafka-connect.md" in f.remedy for f in rows)
     assert all("never touched" in f.sentence for f in rows[2:])
@@ -239,20 +207,22 @@ def test_each_worker_without_an_id_is_told_what_it_lacks() -> None:
     ids=["still starting", "not yet rolled"],
 )
 def test_a_pod_that_cannot_have_joined_by_its_id_lacks_nothing_yet(pods: tuple[Any, ...]) -> None:
-    assert told(world(worker(0), stock(1), pods=pods))["MembershipComplete"].reason != "WorkersWithoutAgent"
+    assert completeness(world(worker(0), stock(1), pods=pods)).reason != "WorkersWithoutAgent"
 
 
 def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
-    condition = told(world(worker(0)))["MembershipComplete"]
+    condition = completeness(world(worker(0)))
     assert condition.reason == "MembersMissing"
-    assert condition.message.endswith("read the log of its worker, and restart its pod: kubectl -n shop delete pod web-1")
+    assert condition.message.endswith(
+        "read the log of its worker, and restart its pod: kubectl -n shop delete pod web-1"
+    )
 
 
 # the address ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("host", "is_told"),
+    ("host", "is_reported"),
     [
         ("web-0.web.shop.svc.cluster.local", False),
         ("web-0", False),
@@ -265,158 +235,20 @@ def test_a_worker_that_does_not_come_back_is_looked_for_in_its_log() -> None:
         ("localhost", True),
     ],
 )
-def test_an_address_that_changes_with_each_restart_is_told_with_the_field_to_set(host: str, is_told: bool) -> None:
+def test_an_address_that_changes_with_each_restart_is_reported_with_the_field_to_set(
+    host: str, is_reported: bool
+) -> None:
     rows = found(world(worker(0, host=host), worker(1)))
     assert [(f.kind, f.reason, f.subject.instance_id, f.subject.pod_name) for f in rows] == (
-        [("Misaddressed", "AddressNotThePods", id_of(0), "web-0")] if is_told else []
+        [("Misaddressed", "AddressNotThePods", id_of(0), "web-0")] if is_reported else []
     )
-    assert not is_told or (host in rows[0].sentence and "rest.advertised.host.name" in rows[0].remedy)
+    assert not is_reported or (host in rows[0].sentence and "rest.advertised.host.name" in rows[0].remedy)
 
 
-def test_an_address_that_all_share_is_nobodys() -> None:
+def test_an_address_that_all_workers_share_names_no_pod() -> None:
     rows = found(world(worker(0, host="connect.shop.svc"), worker(1, host="connect.shop.svc")))
     assert [(f.kind, f.reason, f.subject.pod_name) for f in rows] == [
         ("Misaddressed", "AddressShared", "web-0"), ("Misaddressed", "AddressShared", "web-1"),
     ]
     assert "connect.shop.svc, as 1 other does" in rows[0].sentence
     assert "rest.advertised.host.name" in rows[0].remedy
-
-
-# what they hold -------------------------------------------------------------------------------------------------------
-
-
-def test_the_status_tells_connectors_and_tasks_of_each_worker() -> None:
-    found = projected(world(worker(0), worker(1, 3), replace(stock(7), member_id="s"))).connect
-    assert found == api.Connect(
-        connectors=3,
-        tasks=11,
-        unknown=0,
-        rebalance_delay_ms=0,
-        waiting=0,
-        workers=[
-            api.ConnectWorker(instance_id=id_of(0), connectors=1, tasks=4),
-            api.ConnectWorker(instance_id=id_of(1), connectors=1, tasks=3),
-        ],
-    )
-
-
-def test_of_many_workers_the_first_are_listed_and_all_are_counted() -> None:
-    found = projected(world(*(worker(n) for n in range(80)), workload=workload(80))).connect
-    assert found is not None
-    assert (found.tasks, len(found.workers)) == (320, api.CONNECT_WORKERS_MAX)
-    assert found.workers[-1].instance_id == id_of(api.CONNECT_WORKERS_MAX - 1)
-
-
-def test_other_groups_tell_no_workers() -> None:
-    snapshot = departure(group=group(member(0), member(1)))
-    decided = plan(spec(), snapshot, history(), NOW_S)
-    assert project(spec(), snapshot, decided, Executed(), None, NOW).connect is None
-    assert decide(departure(group=cluster())).history.connect_work is None
-
-
-UNKNOWN = {"connectors": None, "tasks": None, "is_whole": False}
-
-
-def test_a_rebalance_keeps_the_last_counts() -> None:
-    first = projected(WELL)
-    during = world(worker(0, **UNKNOWN), worker(1, **UNKNOWN), state="PreparingRebalance")
-    assert projected(during, first).connect == first.connect
-    assert projected(during).connect is None
-
-
-def test_one_worker_of_odd_bytes_is_counted_as_unknown() -> None:
-    found = projected(world(worker(0), worker(1, **UNKNOWN))).connect
-    assert found is not None
-    assert (found.connectors, found.tasks, found.unknown, found.waiting) == (1, 4, 1, None)
-    assert [w.instance_id for w in found.workers] == [id_of(0)]
-
-
-def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> None:
-    before = decide(world(worker(0), worker(1), stock(7))).history
-    assert before.connect_work == 15
-    lost = world(worker(0, delay_ms=60_000), worker(1, delay_ms=60_000))
-    during = decide(lost, before)
-    assert during.history.connect_work == 15
-    found = projected(lost, memory=before).connect
-    assert found is not None
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, 5)
-    message = told(lost, before)["MembershipComplete"].message
-    assert "5 connectors and tasks wait for a worker that was lost" in message
-    assert told(world(worker(0, delay_ms=59_000), worker(1, delay_ms=60_000)), before)["MembershipComplete"].message == message
-    after = decide(world(worker(0, 7), worker(1, 6)), during.history)
-    assert after.history.connect_work == 15
-    fewer = decide(world(worker(0), worker(1)), after.history).history
-    assert fewer.connect_work == 10
-
-
-def test_what_waits_is_not_known_to_an_operator_that_has_just_begun() -> None:
-    lost = world(worker(0, delay_ms=60_000), worker(1))
-    found = projected(lost).connect
-    assert found is not None
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, None)
-    assert "wait for a worker" not in told(lost)["MembershipComplete"].message
-
-
-def test_explain_tells_what_each_worker_holds() -> None:
-    text = explained(wish(), WELL, decide(WELL), NOW_S)
-    assert f"  {id_of(0)}: Joined, 1 connectors and 4 tasks, advertised as web-0.web.shop.svc.\n" in text
-
-
-# the delay ------------------------------------------------------------------------------------------------------------
-
-OWN = {REBALANCE_DELAY_VARIABLE: "60000"}
-OF_IMAGE = {"CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS": "300000"}
-
-
-@pytest.mark.parametrize(
-    ("delay", "figure"), [(OWN, "60 s"), (OF_IMAGE, "300 s"), (OF_IMAGE | OWN, "60 s"), (OWN | OF_IMAGE, "60 s")]
-)
-def test_once_every_worker_is_static_no_delay_is_needed(delay: dict[str, str], figure: str) -> None:
-    message = told(world(worker(0), worker(1), delay=delay))["MembershipComplete"].message
-    assert f"scheduled.rebalance.max.delay.ms is {figure}" in message
-    assert f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template" in message
-
-
-def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
-    message = told(world(worker(0, delay_ms=41_000), worker(1)))["MembershipComplete"].message
-    assert "scheduled.rebalance.max.delay.ms is not 0" in message
-    assert "41" not in message
-
-
-@pytest.mark.parametrize(
-    "snapshot",
-    [
-        WELL,
-        world(worker(0), worker(1), delay=OWN | {REBALANCE_DELAY_VARIABLE: "0"}),
-        world(worker(0), worker(1), delay=OF_IMAGE | {REBALANCE_DELAY_VARIABLE: "0"}),
-        world(worker(0), worker(1), delay={REBALANCE_DELAY_VARIABLE: "soon"}),
-        world(worker(0), worker(1), stock(7), delay=OWN),
-        world(worker(0), worker(1), replace(worker(7), instance_id=None), delay=OWN),
-        world(worker(0), worker(1, is_whole=False), delay=OWN),
-        world(worker(0), worker(1, **UNKNOWN), delay=OWN),
-        world(worker(0), delay=OWN),
-    ],
-    ids=["not known", "none", "none by the agent", "odd", "a stock worker", "one without id", "an increment", "unknown", "one is away"],
-)
-def test_the_delay_is_left_alone_where_it_may_be_needed_or_is_not_known(snapshot: Snapshot) -> None:
-    assert "scheduled.rebalance.max.delay.ms" not in told(snapshot)["MembershipComplete"].message
-
-
-# the journal ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_rebalance_that_moved_tasks_only_is_told_though_the_members_are_the_same() -> None:
-    observer = Observer()
-    observer.look(WELL, spec=wish())
-    assert "group.rebalanced" not in kinds(observer.look(WELL, spec=wish()))
-    (told,) = [f for f in observer.look(world(worker(0, 6), worker(1, 2)), spec=wish()) if f.data.noun == "group.rebalanced"]
-    assert (told.data.members, told.data.partitions_total, told.data.protocol) == (2, None, "Classic")
-
-
-def test_the_first_facts_of_workers_are_of_a_classic_group() -> None:
-    absent = departure(workload=workload(2), group=cluster(group_type=GroupType.ABSENT, state="Dead", protocol_type=""))
-    assert Observer().look(absent, spec=wish()) == []
-    observer = Observer()
-    observer.look(absent, spec=wish())
-    assert observer.picture is not None
-    assert observer.picture.protocol == "Classic"

@@ -74,15 +74,21 @@ def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:
 
 def test_fleets_value_of_a_group_is_what_was_wanted_and_not_what_others_made_of_it() -> None:
     """The group's setting is longer while others want more; kept as the fleet's it would never come down again."""
-    told = {"source": "Fleet", "nextMs": 300_000, "ownMs": 60_000}
-    status = StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": told})
+    timeout = {"source": "Fleet", "nextMs": 300_000, "ownMs": 60_000}
+    status = StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": timeout})
     assert history_from(status, "shop").fleet_timeout_ms == 60_000
-    del told["ownMs"]
-    assert history_from(StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": told}), "shop").fleet_timeout_ms == 300_000
+    del timeout["ownMs"]
+    assert (
+        history_from(
+            StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": timeout}), "shop"
+        ).fleet_timeout_ms
+        == 300_000
+    )
 
 
-def test_status_of_another_staticgroup_is_told_by_its_uid() -> None:
-    """As one that was restored from a backup, or brought from another cluster; one that tells none is of nobody else."""
+def test_status_of_another_staticgroup_is_recognized_by_its_uid() -> None:
+    """As one that was restored from a backup, or brought from another cluster; a status without a uid is taken as its
+    own."""
     assert is_of(StaticGroupStatus(static_group_uid="sg-1"), "sg-1")
     assert not is_of(StaticGroupStatus(static_group_uid="sg-there"), "sg-1")
     assert is_of(StaticGroupStatus(), "sg-1")

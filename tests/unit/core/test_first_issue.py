@@ -1,4 +1,4 @@
-"""What the group shows against the first ids: who holds them, and whether the consumers of a pod would share one."""
+"""What the group shows against the first ids: present holders, and consumers of one pod that would share an id."""
 
 from __future__ import annotations
 
@@ -21,8 +21,12 @@ SCHEME = IdScheme(template=f"{{podName}}.{SCOPE}", workload_name="web")
 UNREAD = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
 
 
-def found(snapshot: Snapshot, scheme: IdScheme = SCHEME, *, issued: range = range(0), **changes: Any) -> Obstacle | None:
-    return obstacle_to_first_ids(scheme, changes.get("scope", SCOPE), snapshot, Ordinals.of(issued), is_drawn=changes.get("is_drawn", False))
+def found(
+    snapshot: Snapshot, scheme: IdScheme = SCHEME, *, issued: range = range(0), **changes: Any
+) -> Obstacle | None:
+    return obstacle_to_first_ids(
+        scheme, changes.get("scope", SCOPE), snapshot, Ordinals.of(issued), is_drawn=changes.get("is_drawn", False)
+    )
 
 
 def reason(snapshot: Snapshot, scheme: IdScheme = SCHEME, **changes: Any) -> str | None:
@@ -38,10 +42,13 @@ CONSUMERS = tuple(MemberView(member_id=f"d{n}", instance_id=None, client_host=f"
 def test_pod_that_carries_the_id_explains_its_holder_whatever_became_of_it(state: PodState) -> None:
     assert reason(HELD) is Reason.IDS_HELD_ELSEWHERE
     assert reason(replace(HELD, known=(known_pod(1, state=state),))) is None
-    assert reason(replace(HELD, others=(known_pod(7, state=state, instance_ids=frozenset({member(1).instance_id})),))) is None
+    assert (
+        reason(replace(HELD, others=(known_pod(7, state=state, instance_ids=frozenset({member(1).instance_id})),)))
+        is None
+    )
 
 
-def test_suspect_and_pod_with_another_id_explain_nobody() -> None:
+def test_suspect_and_pod_with_another_id_explain_no_member() -> None:
     assert reason(replace(HELD, known=(known_pod(1, state=PodState.SUSPECT),))) is Reason.IDS_HELD_ELSEWHERE
     assert reason(replace(HELD, known=(known_pod(2),))) is Reason.IDS_HELD_ELSEWHERE
 
@@ -52,7 +59,7 @@ def test_ordinal_that_was_issued_before_explains_its_holder() -> None:
 
 
 def test_ids_that_no_pod_is_wanted_for_yet_count_as_well() -> None:
-    """The workload is scaled up later, and nobody asks again."""
+    """The workload may be scaled up later, and this is checked only once."""
     assert reason(replace(HELD, workload=None)) is Reason.IDS_HELD_ELSEWHERE
 
 
@@ -60,10 +67,12 @@ def test_at_most_three_holders_are_named() -> None:
     obstacle = found(replace(HELD, group=group(*(member(n, client_host=f"/10.9.0.{n}") for n in range(4)))))
     assert obstacle is not None
     assert "4 members hold ids" in obstacle.sentence
-    assert obstacle.sentence.endswith(f"web-0.{SCOPE} from 10.9.0.0, web-1.{SCOPE} from 10.9.0.1, web-2.{SCOPE} from 10.9.0.2 …")
+    assert obstacle.sentence.endswith(
+        f"web-0.{SCOPE} from 10.9.0.0, web-1.{SCOPE} from 10.9.0.1, web-2.{SCOPE} from 10.9.0.2 …"
+    )
 
 
-def test_ids_that_were_drawn_are_nobody_elses() -> None:
+def test_drawn_ids_belong_to_this_staticgroup_alone() -> None:
     assert reason(HELD, is_drawn=True) is None
     assert reason(replace(HELD, group=UNREAD), is_drawn=True) is None
     assert reason(replace(HELD, group=UNREAD)) is Reason.MEMBERSHIP_UNKNOWN
@@ -71,10 +80,17 @@ def test_ids_that_were_drawn_are_nobody_elses() -> None:
 
 @pytest.mark.parametrize(
     ("pods", "suffixes", "expected"),
-    [(2, ("",), Reason.TOO_MANY_MEMBERS), (2, ("-0", "-1"), None), (4, ("",), None), (0, ("",), Reason.TOO_MANY_MEMBERS)],
+    [
+        (2, ("",), Reason.TOO_MANY_MEMBERS),
+        (2, ("-0", "-1"), None),
+        (4, ("",), None),
+        (0, ("",), Reason.TOO_MANY_MEMBERS),
+    ],
     ids=["two in each of two pods", "each has two ids", "no more than pods", "their pods are not known"],
 )
-def test_consumers_are_counted_against_the_ids_of_pods(pods: int, suffixes: tuple[str, ...], expected: Reason | None) -> None:
+def test_consumers_are_counted_against_the_ids_of_pods(
+    pods: int, suffixes: tuple[str, ...], expected: Reason | None
+) -> None:
     snapshot = departure(pods=tuple(known_pod(n, f"u{n}") for n in range(pods)), group=group(*CONSUMERS))
     assert reason(snapshot, replace(SCHEME, suffixes=suffixes), is_drawn=True) is expected
 

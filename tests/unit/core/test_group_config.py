@@ -1,4 +1,4 @@
-"""When a group's own session timeout is set, when it is somebody else's, and from when on members hold it."""
+"""When a group's own session timeout is set, when it belongs to another writer, and from when on members hold it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ BOUNDS = broker_bounds(
     limits={SETTING: (45_000, 300_000), BEAT: (5_000, 15_000)},
 )  # fmt: skip
 NEW = GroupConfigRecord()
-DENIED = KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="lacks ALTER_CONFIGS", missing_acl="ALTER_CONFIGS on Group 'orders'")
+DENIED = KafkaProblem(
+    kind=KafkaProblemKind.NOT_AUTHORIZED, message="lacks ALTER_CONFIGS", missing_acl="ALTER_CONFIGS on Group 'orders'"
+)
 AWAY = MemberView(member_id="m0", instance_id="i0", member_epoch=STATIC_MEMBER_AWAY_EPOCH)
 
 
@@ -63,7 +65,7 @@ def sent(problem: KafkaProblem | None = None, *, now_s: float = NOW_S) -> GroupC
         (115_000, None, 115_000, 115_000, 115_000, False),
         (115_000, 115_000, 151_000, 151_000, 115_000, True),
         (115_000, 115_000, 90_000, 90_000, 115_000, True),
-        (60_000, 115_000, 115_000, None, 115_000, False),  # somebody else's
+        (60_000, 115_000, 115_000, None, 115_000, False),  # a value of another writer
         (300_000, 115_000, 115_000, None, 115_000, False),
         (300_000, 115_000, 151_000, None, 115_000, False),
         (151_000, 115_000, 151_000, 151_000, 151_000, False),  # another StaticGroup's, or given back
@@ -71,7 +73,12 @@ def sent(problem: KafkaProblem | None = None, *, now_s: float = NOW_S) -> GroupC
     ],
 )  # fmt: skip
 def test_what_is_set_and_whose_it_is(
-    stored_ms: int | None, written_ms: int | None, wanted_ms: int, target_ms: int | None, own_ms: int | None, is_written: bool
+    stored_ms: int | None,
+    written_ms: int | None,
+    wanted_ms: int,
+    target_ms: int | None,
+    own_ms: int | None,
+    is_written: bool,
 ) -> None:
     found = planned(stores(stored_ms), GroupConfigRecord(written_ms=written_ms), wanted_ms=wanted_ms)
     assert (found.target_ms, found.is_elsewhere) == (target_ms, target_ms is None)
@@ -85,18 +92,21 @@ def test_what_is_set_and_whose_it_is(
     [
         (
             300_000, 115_000, "",
-            f"somebody else has set {SETTING} of the group to 300000 ms after the operator had set it to 115000 ms, so the operator sets it "
+            f"somebody else has set {SETTING} of the group to 300000 ms after the operator had set it to 115000 ms, "
+            "so the operator sets it "
             "no more; delete it from the group's settings, or set it to 115000, and the operator goes on; or set "
             "spec.sessionTimeout.writeGroupConfig to false",
         ),
         (
             300_000, None, "",
-            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: it was there before; delete it "
+            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: "
+            "it was there before; delete it "
             "from the group's settings, and the operator sets its own",
         ),
         (
             300_000, 300_000, "the workload does not exist",
-            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: the workload does not exist",
+            f"{SETTING} of the group is 300000 ms, longer than the 115000 ms that are wanted, and stays so: "
+            "the workload does not exist",
         ),
         (300_000, 300_000, "", ""),
         (60_000, None, "the workload does not exist", ""),
@@ -115,7 +125,7 @@ def test_nothing_is_lowered_while_somebody_may_want_it_and_what_is_short_is_rais
     assert planned(stores(60_000), keeps="wait").target_ms == WANTED_MS
 
 
-def test_default_of_the_brokers_is_nobodys_and_may_be_lowered() -> None:
+def test_default_of_the_brokers_may_be_lowered() -> None:
     long = replace(BOUNDS, sessions=stores(300_000).sessions)
     assert planned(long).target_ms == WANTED_MS
 
@@ -144,7 +154,11 @@ def test_somebody_elses_value_is_judged_as_one_that_the_operator_may_not_set() -
         spec().session_timeout, workload(2), protocols.CONSUMER, stores(60_000),
         record=GroupConfigRecord(written_ms=WANTED_MS), writes=True,
     )  # fmt: skip
-    assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == ("Broker", "GroupConfig", "BrokerBoundTooLow")
+    assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == (
+        "Broker",
+        "GroupConfig",
+        "BrokerBoundTooLow",
+    )
     assert t.message == "a restart may keep a member away for 75000 ms but the group's session ends after 60000 ms"
     assert (t.next_ms, t.chosen_ms) == (60_000, WANTED_MS)
 
@@ -202,7 +216,7 @@ def test_refusal_is_over_once_the_value_is_there() -> None:
     assert planned(stores(WANTED_MS), sent(DENIED), now_s=NOW_S + 1).record.problem is None
 
 
-def test_raised_value_holds_after_a_heartbeat_of_everybody() -> None:
+def test_raised_value_holds_after_a_heartbeat_of_every_member() -> None:
     record = planned(stores(WANTED_MS), sent(), now_s=NOW_S + 1).record
     assert record.held_at_s == NOW_S + 1
     until_s = NOW_S + 1 + BEATS * BEAT_MS / 1000

@@ -1,4 +1,5 @@
-"""The session timeout that holds is the pods' own, or the group's at the broker; what the next pods get is another thing."""
+"""The session timeout that holds is the pods' own, or the group's at the broker; what the next pods get is another
+thing."""
 
 from __future__ import annotations
 
@@ -102,8 +103,12 @@ def test_pod_that_has_ended_holds_nothing_and_one_that_ends_holds_its_own() -> N
         (GroupType.CONSUMER, (NEXT_MS, None), (45_000, NEXT_MS, 45_000, 0, "125s→45s")),
     ],
 )
-def test_kip_848_and_streams_groups_hold_what_the_broker_has_beside_pods_that_still_have_their_own(kind, pods, expected) -> None:
-    described = group(*(member(n, member_epoch=3) for n in range(2)), group_type=kind, group_epoch=3, assignment_epoch=3)
+def test_kip_848_and_streams_groups_hold_what_the_broker_has_beside_pods_that_still_have_their_own(
+    kind, pods, expected
+) -> None:
+    described = group(
+        *(member(n, member_epoch=3) for n in range(2)), group_type=kind, group_epoch=3, assignment_epoch=3
+    )
     assert shown(world(*pods, group=described), protocol="Auto") == expected
 
 
@@ -126,14 +131,24 @@ def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -
     [
         ({"mode": "Observe"}, (), (60_000, 60_000, None, 0, "60s")),
         ({"identity": {"method": "None"}}, (), (60_000, 60_000, None, 0, "60s")),
-        ({"identity": {"method": "None"}}, (("KAFKA_SESSION_TIMEOUT_MS", "90000"),), (60_000, 60_000, 90_000, 0, "60s→90s")),
+        (
+            {"identity": {"method": "None"}},
+            (("KAFKA_SESSION_TIMEOUT_MS", "90000"),),
+            (60_000, 60_000, 90_000, 0, "60s→90s"),
+        ),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "60000"),), (60_000, 60_000, 60_000, 0, "60s")),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "a minute"),), (60_000, 60_000, None, 0, "60s")),
-        ({"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}}, (), (60_000, 60_000, None, 1, "?")),
+        (
+            {"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}},
+            (),
+            (60_000, 60_000, None, 1, "?"),
+        ),
     ],
 )
 def test_where_nothing_is_injected_the_next_pods_get_what_the_template_says(wish, template, expected) -> None:
-    container = ContainerBudget(name="app", env_names=tuple(n for n, _ in template), env_values=template, startup_budget_s=30)
+    container = ContainerBudget(
+        name="app", env_names=tuple(n for n, _ in template), env_values=template, startup_budget_s=30
+    )
     assert shown(world(60_000, workload=workload(1, containers=(container,))), **wish) == expected
 
 
@@ -183,7 +198,13 @@ def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
         ((90_000, 300_000), {}, "True", "TimeoutFits", ["90 s", "get 125 s"]),
         ((), {}, "True", "TimeoutFits", ["no pod now", "125 s"]),
         ((60_000, NEXT_MS), {}, "False", "TimeoutBelowNeed", ["60000 ms", "83000 ms", "125000 ms", "restart"]),
-        ((NEXT_MS,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed", ["maxSeconds to at least 83"]),
+        (
+            (NEXT_MS,),
+            {"sessionTimeout": {"maxSeconds": 40}},
+            "False",
+            "TimeoutBelowNeed",
+            ["maxSeconds to at least 83"],
+        ),
         ((60_000,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed", ["maxSeconds to at least 83"]),
         ((NEXT_MS, None), {}, "Unknown", "TimeoutUnknown", ["1 of 2 pods", "web-1", "125000 ms"]),
         ((60_000, None), {}, "False", "TimeoutBelowNeed", ["60000 ms"]),
@@ -191,7 +212,13 @@ def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
         ((60_000,), {"mode": "Observe"}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
         ((NEXT_MS,), {"mode": "Observe"}, "True", "TimeoutFits", ["125 s"]),
         ((), {"mode": "Observe"}, "Unknown", "TimeoutUnknown", ["no pod now"]),
-        ((NEXT_MS,), {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}}, "True", "TimeoutFits", ["125 s"]),
+        (
+            (NEXT_MS,),
+            {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}},
+            "True",
+            "TimeoutFits",
+            ["125 s"],
+        ),
         ((60_000,), {"identity": {"method": "None"}}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
     ],
 )
@@ -203,7 +230,10 @@ def test_what_holds_is_judged(pods, wish, status, reason, words) -> None:
 
 def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> None:
     container = ContainerBudget(
-        name="app", env_names=("KAFKA_SESSION_TIMEOUT_MS",), env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),), startup_budget_s=30
+        name="app",
+        env_names=("KAFKA_SESSION_TIMEOUT_MS",),
+        env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),),
+        startup_budget_s=30,
     )
     found = judged(world(NEXT_MS, workload=workload(1, containers=(container,))), identity={"method": "None"})
     assert found[:2] == ("False", "TimeoutBelowNeed")
@@ -233,10 +263,17 @@ def test_message_holds_no_count_of_time() -> None:
     st.lists(st.none() | st.integers(1, 1_800_000), max_size=4),
     st.sampled_from(list(GroupType)) | st.none(),
     st.sampled_from(["Auto", "Classic", "Consumer"]),
-    st.sampled_from([{}, {"mode": "Observe"}, {"identity": {"method": "None"}}, {"sessionTimeout": {"mode": "Fixed", "seconds": 600}}]),
+    st.sampled_from(
+        [
+            {},
+            {"mode": "Observe"},
+            {"identity": {"method": "None"}},
+            {"sessionTimeout": {"mode": "Fixed", "seconds": 600}},
+        ]
+    ),
     st.none() | st.just(WIDE) | st.just(broker_bounds()),
 )
-def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, protocol, wish, bounds) -> None:
+def test_every_world_has_a_status_that_the_resource_accepts(pods, kind, protocol, wish, bounds) -> None:
     described: GroupView | KafkaProblem = (
         KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
         if kind is None
@@ -249,7 +286,11 @@ def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, pro
     assert columns is not None
     assert (t.effective_ms is None) == (t.effective_max_ms is None)
     assert t.effective_ms is None or t.effective_max_ms is None or t.effective_ms <= t.effective_max_ms
-    is_even = t.unknown_pods == 0 and t.effective_ms is not None and {t.effective_ms, t.effective_max_ms} <= {t.next_ms, t.effective_ms}
+    is_even = (
+        t.unknown_pods == 0
+        and t.effective_ms is not None
+        and {t.effective_ms, t.effective_max_ms} <= {t.next_ms, t.effective_ms}
+    )
     if t.next_ms is not None and is_even and t.effective_ms == t.next_ms:
         assert "→" not in (columns.timeout or "")
     (found,) = (c for c in status.conditions if c.type == "TimeoutSufficient")
@@ -258,7 +299,7 @@ def test_every_world_is_told_in_a_status_that_the_resource_takes(pods, kind, pro
         assert t.unknown_pods == 0
 
 
-# what a pod was started with ---------------------------------------------------------------------------------------------
+# what a pod was started with ------------------------------------------------------------------------------------------
 
 
 def test_edited_annotation_counts_only_once_a_container_has_started_again() -> None:
@@ -278,14 +319,24 @@ def test_annotation_that_is_edited_before_anything_ran_counts() -> None:
     assert fold(life, started, NODE, from_birth=True, now_s=NOW_S).session_timeouts_ms == (90_000,)
 
 
-# an upgrade -------------------------------------------------------------------------------------------------------------
+# an upgrade -----------------------------------------------------------------------------------------------------------
 
 
-def taken_over(*, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[int, ...] = (60_000,), is_gone: bool = True) -> Snapshot:
+def taken_over(
+    *, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[int, ...] = (60_000,), is_gone: bool = True
+) -> Snapshot:
     """One pod that was started with 125 s in the place of one with 60 s."""
-    before = known_pod(0, "u-old", state=PodState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms, created_at_s=NOW_S - 9_000)
+    before = known_pod(
+        0,
+        "u-old",
+        state=PodState.DEAD,
+        object_present=not is_gone,
+        session_timeouts_ms=gone_ms,
+        created_at_s=NOW_S - 9_000,
+    )
     now = known_pod(
-        0, "u0", session_timeouts_ms=(NEXT_MS,), created_at_s=NOW_S - age_s, ready_since_s=None if ready_for_s is None else NOW_S - ready_for_s
+        0, "u0", session_timeouts_ms=(NEXT_MS,), created_at_s=NOW_S - age_s,
+        ready_since_s=None if ready_for_s is None else NOW_S - ready_for_s,
     )  # fmt: skip
     found = world(NEXT_MS, pods=(now,), known=(before, now))
     return replace(found, described_at_s=NOW_S)
@@ -293,22 +344,31 @@ def taken_over(*, ready_for_s: float | None, age_s: float = 20, gone_ms: tuple[i
 
 @pytest.mark.parametrize("ready_for_s", [None, 0, 2.9])
 def test_seat_that_was_taken_over_runs_with_the_timeout_of_before_until_the_first_heartbeat(ready_for_s) -> None:
-    """GroupMetadataManager, replacement of a static member: the timer is started before its session timeout is overwritten."""
+    """GroupMetadataManager, replacement of a static member: the timer is started before its session timeout is
+    overwritten."""
     found = taken_over(ready_for_s=ready_for_s)
     assert shown(found) == (60_000, NEXT_MS, NEXT_MS, 0, "60s→125s")
     status, reason, message = judged(found)
     assert (status, reason) == ("False", "TimeoutBelowNeed")
-    assert message.endswith("pods that run hold 60000 ms; those that took a seat over hold their own from their first heartbeat on.")
+    assert message.endswith(
+        "pods that run hold 60000 ms; those that took a seat over hold their own from their first heartbeat on."
+    )
 
 
 @pytest.mark.parametrize(
-    "changes", [{"ready_for_s": 3}, {"ready_for_s": None, "age_s": 60}, {"ready_for_s": None, "gone_ms": ()}, {"ready_for_s": 0, "is_gone": False}]
+    "changes",
+    [
+        {"ready_for_s": 3},
+        {"ready_for_s": None, "age_s": 60},
+        {"ready_for_s": None, "gone_ms": ()},
+        {"ready_for_s": 0, "is_gone": False},
+    ],
 )  # fmt: skip
 def test_after_the_first_heartbeat_or_the_end_of_the_session_a_pod_holds_its_own(changes) -> None:
     assert shown(taken_over(**changes))[:2] == (NEXT_MS, NEXT_MS)
 
 
-def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whoever_took_a_seat_over() -> None:
+def test_shorter_one_that_a_pod_was_started_with_wants_a_restart_whichever_member_took_a_seat_over() -> None:
     found = taken_over(ready_for_s=0)
     other = known_pod(1, "u1", session_timeouts_ms=(60_000,))
     assert "restart them, and they get" in judged(replace(found, pods=(*found.pods, other)))[2]

@@ -19,7 +19,13 @@ UNKNOWN = over(reason="Unknown")
 
 def lost(restarts: int = 1, name: str = "app") -> ContainerView:
     """Runs again in place of a run that its runtime has lost."""
-    return runs(name, run=str(restarts), restarts=restarts, after=replace(UNKNOWN, container_id=f"containerd://{name}-{restarts - 1}"), was_lost=True)
+    return runs(
+        name,
+        run=str(restarts),
+        restarts=restarts,
+        after=replace(UNKNOWN, container_id=f"containerd://{name}-{restarts - 1}"),
+        was_lost=True,
+    )
 
 
 def first(name: str = "app") -> ContainerView:
@@ -38,16 +44,20 @@ def test_run_that_was_lost_is_dated_by_the_boot_under_which_its_pod_was_seen() -
     assert folded((shows(first()), FIRST), (shows(lost()), FIRST)).lost_boot == "b1"
 
 
-@pytest.mark.parametrize("node", [None, NODE, replace(FIRST, is_out_of_service=True)], ids=["none", "tells no boot", "out of service"])
+@pytest.mark.parametrize(
+    "node", [None, NODE, replace(FIRST, is_out_of_service=True)], ids=["none", "tells no boot", "out of service"]
+)
 def test_run_that_was_lost_under_a_boot_that_is_not_known_may_live_under_any(node: NodeView | None) -> None:
     """Also where the node was known before: it may have booted since."""
     found = folded((shows(first()), FIRST), (shows(first()), node), (shows(lost()), FIRST))
     assert found.lost_boot == UNKNOWN_BOOT
     assert folded((shows(lost()), FIRST)).lost_boot == UNKNOWN_BOOT
-    assert fold(found, shows(lost(), resource_version=200), SECOND, from_birth=True, now_s=NOW_S).lost_boot == UNKNOWN_BOOT
+    assert (
+        fold(found, shows(lost(), resource_version=200), SECOND, from_birth=True, now_s=NOW_S).lost_boot == UNKNOWN_BOOT
+    )
 
 
-def test_next_loss_tells_nothing_of_one_under_a_boot_that_is_not_known() -> None:
+def test_next_loss_proves_nothing_about_one_under_an_unknown_boot() -> None:
     assert folded((shows(lost()), FIRST), (shows(lost()), FIRST), (shows(lost(2)), FIRST)).lost_boot == UNKNOWN_BOOT
 
 

@@ -1,4 +1,4 @@
-"""Whose id is it: what one StaticGroup counts as its own, for every spec that the API server accepts."""
+"""Which ids a StaticGroup counts as its own, for every spec that the API server accepts."""
 
 from __future__ import annotations
 

@@ -30,9 +30,10 @@ ONE_ID_TWICE = {
 
 @pytest.mark.parametrize("known", [None, injected()])
 def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(known: object) -> None:
-    """`plan` raises AmbiguousIdentityError, so each round ends without a status and nobody is told what to correct.
+    """`plan` raises AmbiguousIdentityError, so each round ends without a status that says what to correct.
 
-    `plan` promises never to raise. When it is caught, nothing may be injected (method Policy), or the two members of each new pod fence each other.
+    `plan` promises never to raise. When it is caught, nothing may be injected (method Policy), or the two members of
+    each new pod fence each other.
     """
     decided = plan(spec(identity=ONE_ID_TWICE), departure(), history(injected=known), NOW_S)
     assert "the same id" in decided.identity_error
@@ -40,25 +41,31 @@ def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(k
     assert decided.history.injected is None or decided.history.injected.method == "None"
 
 
-def test_id_with_an_ordinal_longer_than_any_pod_name_is_told_in_a_status_that_can_be_stored() -> None:
-    """Any consumer that joins with such an id made each round end in an error, for ever: the row's podName was too long."""
+def test_id_with_an_ordinal_longer_than_any_pod_name_gives_a_status_that_can_be_stored() -> None:
+    """Any consumer that joins with such an id made each round end in an error, for ever: the row's podName was too
+    long."""
     instance_id = f"{'9' * 240}.{SCOPE}"
     wish = spec(identity={"template": "{ordinal}.{scope}"}, workloadRef={"name": "consumer-of-orders"})
-    world = departure(workload=workload(2, name="consumer-of-orders"), group=group(MemberView(member_id="m", instance_id=instance_id)))
+    world = departure(
+        workload=workload(2, name="consumer-of-orders"), group=group(MemberView(member_id="m", instance_id=instance_id))
+    )
     memory = history(injected=injected(id_template=f"{{ordinal}}.{SCOPE}"))
     status = project(wish, world, plan(wish, world, memory, NOW_S), Executed(), None, NOW)
     assert instance_id in {e.instance_id for e in status.exceptions}
 
 
 def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -> None:
-    """Fifty that were removed and came back have smaller ids, and are held whatever is read of them.
+    """Fifty that were removed and came back have smaller ids, and are held whatever their reads show.
 
-    Of all whose carriers have ended `survey` has READS_MAX read at a time; of the others the status says that they leave soon.
+    Of all whose carriers have ended `survey` has READS_MAX read at a time; of the others the status says that they
+    leave soon.
     """
     ordinals = sorted(range(10, 11 + READS_MAX), key=id_of)
     keys = [id_of(n) for n in ordinals]
     back = [acknowledged(instance_id=id_of(n), member_id=f"m{n}") for n in ordinals[:READS_MAX]]
-    consumers = group(*(member(n, member_epoch=3) for n in ordinals), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
+    consumers = group(
+        *(member(n, member_epoch=3) for n in ordinals), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3
+    )
     world = departure(fresh={}, group=consumers)
     memory = history(removals=back, members=members({n: [] for n in ordinals}))
     assert keys[-1] in read_keys(spec(protocol="Consumer"), world, memory)

@@ -11,7 +11,9 @@ from staticgroup.api.identifiers import IdScheme, resolve_template
 from staticgroup.core.ids.overlap import share_an_id, shared_by_two_ordinals
 
 
-def scheme(template: str, workload_name: str = "web", env: tuple[str, ...] = ("",), client: tuple[str, ...] = ("",)) -> IdScheme:
+def scheme(
+    template: str, workload_name: str = "web", env: tuple[str, ...] = ("",), client: tuple[str, ...] = ("",)
+) -> IdScheme:
     return IdScheme(template=template, workload_name=workload_name, env_suffixes=env, suffixes=client)
 
 
@@ -67,8 +69,16 @@ def test_ids_that_two_schemes_really_share_are_never_missed(
         (scheme("{podName}", client=("-0", "-1")), scheme("{podName}-0", client=("-0", "-1")), None),
         (scheme("{ordinal}-{ordinal}"), scheme("{ordinal}-1"), None),
         (scheme("{ordinal}-7"), scheme("5-{ordinal}"), "5-7 of web-7, which would be web-5's"),
-        (scheme("s-2-{ordinal}"), scheme("s-{ordinal}"), "s-2-0 of web-2, whose client may have appended -0, which would be web-0's"),
-        (scheme("s-{ordinal}"), scheme("s-2-{ordinal}"), "s-2-0 of web-0, which would be web-2's once its client appends -0"),
+        (
+            scheme("s-2-{ordinal}"),
+            scheme("s-{ordinal}"),
+            "s-2-0 of web-2, whose client may have appended -0, which would be web-0's",
+        ),
+        (
+            scheme("s-{ordinal}"),
+            scheme("s-2-{ordinal}"),
+            "s-2-0 of web-0, which would be web-2's once its client appends -0",
+        ),
         (
             scheme("s-2-{ordinal}"),
             scheme("s-{ordinal}", client=("-1",)),
@@ -77,7 +87,11 @@ def test_ids_that_two_schemes_really_share_are_never_missed(
         (scheme("s-2-{ordinal}"), scheme("s-{ordinal}", client=("-0", "-1")), "s-2-0 of web-2, which would be web-0's"),
         (scheme("s-2-{ordinal}", env=(".a",)), scheme("s-{ordinal}", env=(".a",)), ""),
         (scheme("s-{ordinal}", env=("-a",)), scheme("s-{ordinal}", env=("-b",)), None),
-        (scheme("s-2{ordinal}"), scheme("s-{ordinal}-b"), "s-20-b of web-20, which would be web-0's once its client appends -b"),
+        (
+            scheme("s-2{ordinal}"),
+            scheme("s-{ordinal}-b"),
+            "s-20-b of web-20, which would be web-0's once its client appends -b",
+        ),
         (scheme("s-2{ordinal}.a"), scheme("s-{ordinal}.b"), None),
         (scheme("{ordinal}"), scheme("{ordinal}" + "1" * 4), "11111 of web-1, which would be web-11111's"),
     ],
@@ -93,9 +107,14 @@ _APPENDED = st.sampled_from([("",), ("-0", "-1"), (".1",), ("-1-1", "-1.a", "-1a
 
 @given(_TEXTS, _TEXTS, _APPENDED, _APPENDED, st.sampled_from([(("",), ("",)), (("-a", "-1"), ("",)), (("",), ("-1",))]))
 def test_ids_that_clients_make_of_two_templates_for_two_ordinals_are_never_missed(
-    mine: str, earlier: str, mine_added: tuple[str, ...], earlier_added: tuple[str, ...], env: tuple[tuple[str, ...], tuple[str, ...]]
+    mine: str,
+    earlier: str,
+    mine_added: tuple[str, ...],
+    earlier_added: tuple[str, ...],
+    env: tuple[tuple[str, ...], tuple[str, ...]],
 ) -> None:
-    """Neither what the clients of one append nor the entries that the earlier one was issued for is known to whoever asks."""
+    """Neither what the clients of one append nor the entries that the earlier one was issued for is known to the
+    caller."""
     now, before = env
     made = scheme(mine, env=now, client=mine_added).expected_ids(0, 130)
     others = scheme(earlier, env=before, client=earlier_added).expected_ids(0, 130)
@@ -103,16 +122,27 @@ def test_ids_that_clients_make_of_two_templates_for_two_ordinals_are_never_misse
     assert shared_by_two_ordinals(scheme(mine, env=now), scheme(earlier, env=now)) is not None or not is_shared
 
 
-_EVERYDAY = (*SCOPED, *UNSCOPED, "{podName}-b.{scope}", "{ordinal}", "{ordinal}.{scope}", "{podName}.{ordinal}", "orders.v2-{ordinal}.{scope}")
+_EVERYDAY = (
+    *SCOPED,
+    *UNSCOPED,
+    "{podName}-b.{scope}",
+    "{ordinal}",
+    "{ordinal}.{scope}",
+    "{podName}.{ordinal}",
+    "orders.v2-{ordinal}.{scope}",
+)
 
 
 @pytest.mark.parametrize("client", [("",), ("-0", "-1", "-2"), ("-1", "-2")], ids=["None", "Spring", "Streams"])
 @pytest.mark.parametrize("workload_name", ["web", "orders-v2", "k8s-app"])
 def test_everyday_templates_may_follow_upon_each_other(workload_name: str, client: tuple[str, ...]) -> None:
     resolved = [
-        resolve_template(t, namespace="shop", workload_name=workload_name, group_name="orders", scope="3fa9c1d2") for t in _EVERYDAY
+        resolve_template(t, namespace="shop", workload_name=workload_name, group_name="orders", scope="3fa9c1d2")
+        for t in _EVERYDAY
     ]
     for env in (("",), ("", "-payments")):
         schemes = [scheme(t, workload_name, env, client) for t in resolved]
-        refused = [(a.template, b.template) for a in schemes for b in schemes if shared_by_two_ordinals(a, b) is not None]
+        refused = [
+            (a.template, b.template) for a in schemes for b in schemes if shared_by_two_ordinals(a, b) is not None
+        ]
         assert refused == []

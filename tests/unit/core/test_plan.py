@@ -1,4 +1,4 @@
-"""One plan per round: who is removed, who is held, and by which guard."""
+"""One plan per round: removals, holds, and the guard of each hold."""
 
 from __future__ import annotations
 
@@ -87,7 +87,9 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         "one pod unseen",
     ],
 )
-def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(changes: dict[str, object], guard: Guard) -> None:
+def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(
+    changes: dict[str, object], guard: Guard
+) -> None:
     decided = planned(departure(**changes))
     assert not decided.actions
     assert {h.reason for h in decided.held} == {guard}
@@ -110,7 +112,11 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members({2: [UNATTRIBUTED]}), {}, Guard.UNATTRIBUTED),
         (members(attributions={}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
         (members(attributions={}), {"sight": sight(watch="")}, Guard.NO_BARRIER),
-        (members(attributions={id_of(2): attributed("m2-before")}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
+        (
+            members(attributions={id_of(2): attributed("m2-before")}),
+            {"sight": sight(has_passed=False)},
+            Guard.NO_BARRIER,
+        ),
         (members(attributions={}), {"sight": None}, Guard.NO_BARRIER),
         (members(attributions={}, watch="before"), {}, Guard.JOINED_BEFORE_WATCH),
         (members(attributions={}), {}, Guard.UNATTRIBUTED),
@@ -132,7 +138,9 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         "nobody ended",
     ],
 )
-def test_member_stays_while_a_pod_that_was_there_when_it_joined_may_live(remembered: Members, changes: dict[str, object], guard: Guard) -> None:
+def test_member_stays_while_a_pod_that_was_there_when_it_joined_may_live(
+    remembered: Members, changes: dict[str, object], guard: Guard
+) -> None:
     decided = planned(departure(**changes), history(members=remembered))
     assert not decided.actions
     held = {h.reason for h in decided.held}
@@ -148,10 +156,16 @@ def test_a_suspect_is_named_with_the_node_that_it_was_lost_on() -> None:
 
 def test_a_live_carrier_is_named_before_a_suspect_and_says_why_it_has_not_ended() -> None:
     pod = known_pod(refusal="phase is Running, not Succeeded or Failed")
-    decided = planned(departure(**(LIVING | {"chains": {id_of(2): (pod,)}})), history(members=members({2: ["a", "u2"]}, suspects=(suspect("a"),))))
+    decided = planned(
+        departure(**(LIVING | {"chains": {id_of(2): (pod,)}})),
+        history(members=members({2: ["a", "u2"]}, suspects=(suspect("a"),))),
+    )
     (found,) = decided.held
     assert found.reason == Guard.POD_ENDING
-    assert found.sentence == "pod shop/web-2 was there when it joined, and has not ended: phase is Running, not Succeeded or Failed"
+    assert (
+        found.sentence
+        == "pod shop/web-2 was there when it joined, and has not ended: phase is Running, not Succeeded or Failed"
+    )
 
 
 def test_member_that_joined_after_its_pod_had_ended_is_dead() -> None:
@@ -206,7 +220,7 @@ def test_pod_read_afresh_that_may_hold_the_old_id_holds_it() -> None:
     assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_PRESENT
 
 
-def test_unscoped_id_is_removed_only_on_the_users_word() -> None:
+def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None:
     unscoped = injected(id_template="{podName}")
     ids = {"web-2"}
     snapshot = departure(
@@ -305,7 +319,7 @@ def test_no_id_is_issued_before_the_pod_watch_is_whole() -> None:
     assert decided.injection.injected is None
 
 
-def test_first_acknowledgement_fixes_the_scope_and_the_watch_before_which_nobody_can_have_joined() -> None:
+def test_first_acknowledgement_fixes_the_scope_and_the_watch_before_which_no_member_can_have_joined() -> None:
     first = planned(departure(group=group()), History()).history
     assert first.injected is not None
     assert len(first.injected.scope) == 8

@@ -1,4 +1,4 @@
-"""What no plan may do whatever the picture, and workloads of a size that only a mistake can have."""
+"""What no plan may do in any snapshot, and workloads whose size can only be a mistake."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
 
 @settings(deadline=None)
 @given(
-    told=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
+    advice=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
     kept=durations_ms,
     protocol=st.sampled_from(["Auto", "Classic", "Consumer"]),
     policy=st.sampled_from(["WhenDead", "Never"]),
@@ -81,17 +81,17 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
     replicas=st.integers(0, 6),
     overlaps=st.sampled_from([(), ("shop/twin",)]),
 )
-def test_recommendation_changes_no_removal(told, kept, protocol, policy, states, replicas, overlaps) -> None:
+def test_recommendation_changes_no_removal(advice, kept, protocol, policy, states, replicas, overlaps) -> None:
     """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
     world, memory = scaled(dict(enumerate(states)), replicas, overlaps=overlaps)
     wishes = spec(protocol=protocol, removal={"policy": policy})
     without = plan(wishes, world, memory, NOW_S)
-    told_so = plan(wishes, replace(world, advice=told), replace(memory, fleet_timeout_ms=kept), NOW_S)
+    with_advice = plan(wishes, replace(world, advice=advice), replace(memory, fleet_timeout_ms=kept), NOW_S)
     ignored = {"timeout": None, "injection": None, "history": History()}
-    assert replace(told_so, **ignored) == replace(without, **ignored)
-    assert told_so.history.seats == without.history.seats
-    assert told_so.history.members == without.history.members
-    assert told_so.history.issued_ordinals == without.history.issued_ordinals
+    assert replace(with_advice, **ignored) == replace(without, **ignored)
+    assert with_advice.history.seats == without.history.seats
+    assert with_advice.history.members == without.history.members
+    assert with_advice.history.issued_ordinals == without.history.issued_ordinals
 
 
 def test_leave_entry_without_both_ids_cannot_be_made() -> None:
@@ -101,7 +101,7 @@ def test_leave_entry_without_both_ids_cannot_be_made() -> None:
 
 
 @pytest.mark.parametrize("replicas", [EXPECTED_IDS_MAX + 1, 2**31 - 1])
-def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it_is_removed(replicas: int) -> None:
+def test_workload_that_wants_too_many_pods_is_refused_with_a_sentence_and_no_removal(replicas: int) -> None:
     beyond = replicas + 7
     world = departure(
         workload=workload(replicas, start=2**31 - 1),
@@ -115,12 +115,15 @@ def test_workload_that_wants_too_many_pods_is_refused_in_words_and_nothing_of_it
     assert str(EXPECTED_IDS_MAX) in decided.too_large
 
 
-def test_ids_of_a_workload_that_is_too_large_count_as_issued_all_the_same() -> None:
-    """The injection does not look at replicas, and whoever joins later may be of a pod that an earlier watch has seen."""
+def test_ids_of_a_workload_that_is_too_large_still_count_as_issued() -> None:
+    """Ids are injected whatever the replicas are, and a member that joins later may be of a pod that an earlier watch
+    saw."""
     huge = departure(workload=workload(2**31 - 1), group=group())
     first = planned(huge, History()).history
     assert first.issued_ordinals.runs == (range(2**31 - 1),)
-    later = planned(replace(huge, watch="after-a-gap", sight=sight(watch="after-a-gap"), workload=workload(2)), first).history
+    later = planned(
+        replace(huge, watch="after-a-gap", sight=sight(watch="after-a-gap"), workload=workload(2)), first
+    ).history
     assert (first.members.watch, later.members.watch) == (WATCH, WATCH)
 
 

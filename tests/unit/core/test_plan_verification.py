@@ -111,18 +111,25 @@ def test_somebody_else_under_a_removed_id_leaves_by_its_own_carriers_alone() -> 
     assert only_guard(planned(snapshot, living)) is Guard.SUSPECT
 
 
-CONSUMERS = group(*(member(n, member_epoch=5) for n in range(3)), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5)
+CONSUMERS = group(
+    *(member(n, member_epoch=5) for n in range(3)), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5
+)
 
 
 @pytest.mark.parametrize(
     ("described", "wish"),
     [
         (CONSUMERS, {"protocol": "Consumer"}),
-        (replace(CONSUMERS, group_type=GroupType.STREAMS, protocol_type="streams"), {"role": "Streams", "protocol": "Auto", "identity": {"suffix": "None"}}),
+        (
+            replace(CONSUMERS, group_type=GroupType.STREAMS, protocol_type="streams"),
+            {"role": "Streams", "protocol": "Auto", "identity": {"suffix": "None"}},
+        ),
     ],
     ids=["consumer", "streams"],
 )
-def test_member_that_is_described_after_its_leave_was_acknowledged_lives_and_stays(described: GroupView, wish: dict[str, Any]) -> None:
+def test_member_that_is_described_after_its_leave_was_acknowledged_lives_and_stays(
+    described: GroupView, wish: dict[str, Any]
+) -> None:
     """An acknowledged leave is durable there, and a client that was removed joins again under its own member id."""
     assert removed(planned(departure(group=described), **wish)) == {("m2", id_of(2))}
     back = planned(departure(group=described), history(removals=(acknowledged(),)), **wish)
@@ -131,8 +138,10 @@ def test_member_that_is_described_after_its_leave_was_acknowledged_lives_and_sta
     assert held.remedy == "find it and stop it; it is not removed again"
 
 
-def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhile_and_its_removal_is_forgotten() -> None:
-    """It lives in a pod that nobody knows of; the next pod of its seat was born after it had joined, and ends without it."""
+def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhile_and_its_removal_is_forgotten() -> (
+    None
+):
+    """It lives in an unknown pod; the next pod of its seat was born after it had joined, and ends without it."""
     wish = {"protocol": "Consumer"}
     back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
     wanted = planned(departure(group=CONSUMERS, workload=workload(3)), back.history, **wish)
@@ -144,7 +153,9 @@ def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhil
 
 def test_member_that_is_known_to_live_is_not_taken_for_that_of_a_later_pod_where_its_id_was_described_empty() -> None:
     wish = {"protocol": "Consumer"}
-    left = planned(departure(group=replace(CONSUMERS, members=CONSUMERS.members[:2])), history(removals=(acknowledged(),)), **wish)
+    left = planned(
+        departure(group=replace(CONSUMERS, members=CONSUMERS.members[:2])), history(removals=(acknowledged(),)), **wish
+    )
     assert id_of(2) not in left.history.members.attributions
     seen = sight(has_passed=False)  # nor does it take a barrier to know
     back = planned(departure(group=CONSUMERS, workload=workload(3), sight=seen), left.history, **wish)
@@ -155,7 +166,13 @@ def test_next_member_of_a_seat_whose_removed_one_came_back_is_attributed_anew() 
     wish = {"protocol": "Consumer"}
     back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
     other = replace(CONSUMERS, members=(*CONSUMERS.members[:2], member(2, "m9", member_epoch=5)))
-    joined = planned(departure(group=other, workload=workload(3), sight=sight(ended=frozenset(), carrying={id_of(2): frozenset({"u9"})})), back.history, **wish)
+    joined = planned(
+        departure(
+            group=other, workload=workload(3), sight=sight(ended=frozenset(), carrying={id_of(2): frozenset({"u9"})})
+        ),
+        back.history,
+        **wish,
+    )
     assert joined.history.members.attributions[id_of(2)].carriers == {"u9"}
 
 
@@ -181,17 +198,17 @@ TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, mem
 
 
 def replaced(decided: Plan) -> list[str]:
-    """Return the members that are told to have taken the place of another one."""
+    """Return the members that are reported to have taken the place of another one."""
     found = findings_of_seats(decided, TAKEN)
     return [f.subject.member_id or "" for f in found if f.reason == "MemberReplaced"]
 
 
-def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_never_removed() -> None:
+def test_member_that_takes_the_place_beside_a_ready_pod_is_reported_for_a_while_and_never_removed() -> None:
     """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
-    (told,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
-    assert "another consumer uses this id, in the same pod or elsewhere" in told.sentence
+    (finding,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
+    assert "another consumer uses this id, in the same pod or elsewhere" in finding.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)
     assert replaced(later) == ["m2-elsewhere"]
@@ -206,11 +223,11 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_told_for_a_while_and_
         pytest.param(replace(READY, uid="u3"), id="is another one"),
     ],
 )
-def test_the_member_of_a_new_process_replaces_nobody(pod: KnownPod) -> None:
+def test_the_member_of_a_new_process_replaces_no_living_one(pod: KnownPod) -> None:
     assert replaced(planned(replace(TAKEN, pods=(pod,)), BESIDE)) == []
 
 
-def test_a_member_that_stays_replaces_nobody() -> None:
+def test_a_member_that_stays_replaces_none() -> None:
     assert replaced(planned(replace(TAKEN, group=group(member(2))), BESIDE)) == []
 
 

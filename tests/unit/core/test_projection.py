@@ -36,7 +36,9 @@ def projected(
     return project(wish, snapshot, decided, executed or Executed(), before, now)
 
 
-HELD = departure(chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset(), suspects=(suspect("u2"),)))
+HELD = departure(
+    chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset(), suspects=(suspect("u2"),))
+)
 
 
 def test_equal_world_makes_an_equal_status_however_much_time_has_passed() -> None:
@@ -84,7 +86,10 @@ def test_lists_are_bounded_whatever_the_world_holds(foreign: int, dynamic: int, 
     mine = [member(n + 2) for n in range(held)]
     lost = tuple(suspect(f"s{n}", n) for n in range(suspects))
     seen = sight(suspects=lost, carrying={m.instance_id: frozenset({"z"}) for m in mine})
-    status = projected(departure(group=group(member(0), member(1), *mine, *others), chains={}, sight=seen), memory=history(members=members()))
+    status = projected(
+        departure(group=group(member(0), member(1), *mine, *others), chains={}, sight=seen),
+        memory=history(members=members()),
+    )
     assert len(status.exceptions) == min(EXCEPTIONS_MAX, foreign + dynamic + held + suspects)
     assert status.members is not None
     assert (status.members.foreign, status.members.dynamic, status.members.departed) == (foreign, dynamic, held)
@@ -112,7 +117,7 @@ def test_emptied_group_keeps_the_protocol_it_had() -> None:
     assert absent.protocol == first.protocol
 
 
-def test_last_removal_tells_the_pair_and_its_evidence_and_only_what_was_acknowledged() -> None:
+def test_last_removal_shows_acknowledged_members_with_their_evidence() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert done.last_removal is not None

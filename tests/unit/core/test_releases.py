@@ -1,4 +1,4 @@
-"""What a crashed member may be released for: each clause of the rule, and what is told when one does not hold."""
+"""What a crashed member may be released for: each clause of the rule, and what is reported when one does not hold."""
 
 from __future__ import annotations
 
@@ -80,10 +80,14 @@ def consumers(ghost: MemberView | None = None, **changes: Any) -> Any:
     return group(ghost or member(0, member_epoch=5), member(1, member_epoch=5), **values)
 
 
-def remembered(since_s: float = ENDED_S - MARGIN_S - 1, carriers: Sequence[str] = ("u0",), key: str = id_of(0), **changes: Any) -> History:
+def remembered(
+    since_s: float = ENDED_S - MARGIN_S - 1, carriers: Sequence[str] = ("u0",), key: str = id_of(0), **changes: Any
+) -> History:
     """Its member was described before, when these pods were there."""
     known = members(attributions={key: attributed("m0", *carriers, first_seen_s=since_s)})
-    return history(members=known) if not changes else replace(history(members=known), seats={key: SeatMemory(**changes)})
+    return (
+        history(members=known) if not changes else replace(history(members=known), seats={key: SeatMemory(**changes)})
+    )
 
 
 def planned(snapshot: Snapshot | None = None, memory: History | None = None, **spec_changes: Any) -> Plan:
@@ -122,17 +126,21 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     snapshot = crash()
     decided = plan(spec(protocol="Auto"), snapshot, remembered(), NOW_S)
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
-    (told,) = findings_of_seats(decided, snapshot)
-    assert (told.kind, told.subject.pod_name, told.subject.instance_id) == (ExceptionKind.MISSING, "web-0", id_of(0))
-    assert "2027-01-15T07:59:57Z" in told.text
-    assert "spec.crashRelease" in told.text
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
-    assert len(told.text) <= 300
+    (finding,) = findings_of_seats(decided, snapshot)
+    assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
+        ExceptionKind.MISSING,
+        "web-0",
+        id_of(0),
+    )
+    assert "2027-01-15T07:59:57Z" in finding.text
+    assert "spec.crashRelease" in finding.text
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
+    assert len(finding.text) <= 300
     assert decided.table is not None
     assert [seat.key for seat in decided.table.of(Standing.LOCKED_OUT)] == [id_of(0)]
 
 
-def test_nothing_is_released_or_told_when_it_is_off() -> None:
+def test_nothing_is_released_or_reported_when_it_is_off() -> None:
     assert is_silent(planned(crashRelease="Off"))
 
 
@@ -144,11 +152,11 @@ def test_nothing_is_released_while_suspended() -> None:
     assert only_guard(planned(suspend=True)) == Guard.SUSPENDED
 
 
-def test_group_is_looked_at_again_soon_after_a_release() -> None:
+def test_group_is_described_again_soon_after_a_release() -> None:
     assert planned().requeue_after_s <= 1
 
 
-# a. whose seat it is -----------------------------------------------------------------------------------------------
+# a. the seat is one of this StaticGroup -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS, GroupType.SHARE])
@@ -192,11 +200,13 @@ def test_member_of_which_two_are_described_is_held() -> None:
     assert only_guard(planned(crash(group=twice))) == Guard.DUPLICATE
 
 
-def test_id_that_another_cluster_may_issue_is_held_unless_somebody_says_that_none_does() -> None:
+def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> None:
     memory = replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
     pod = crashed_pod(instance_ids=frozenset({"web-0"}))
     snapshot = crash(
-        pod, evidence=evidence({"web-0": (pod,)}, {"web-0": read()}), group=consumers(member(0, instance_id="web-0", member_epoch=5))
+        pod,
+        evidence=evidence({"web-0": (pod,)}, {"web-0": read()}),
+        group=consumers(member(0, instance_id="web-0", member_epoch=5)),
     )
     template = {"identity": {"template": "{podName}"}}
     assert only_guard(planned(snapshot, memory, **template)) == Guard.UNSCOPED
@@ -214,10 +224,10 @@ def test_pod_that_is_out_of_sight_holds() -> None:
     assert only_guard(planned(crash(pods=(crashed_pod(),)))) == Guard.PODS_UNSEEN
 
 
-# b. whose word it is ----------------------------------------------------------------------------------------------
+# b. the end was reported by the kubelet -------------------------------------------------------------------------------
 
 
-def test_end_that_is_doubted_is_held_and_told_why() -> None:
+def test_end_that_is_doubted_is_held_with_the_reason() -> None:
     decided = planned(crash(crashed_pod(run(end=end(doubt="the pod uses hostPID")))))
     assert only_guard(decided) == ReleaseGuard.END_DOUBTED
     assert "hostPID" in decided.locked_out[0].text
@@ -234,25 +244,29 @@ def test_doubt_of_one_end_is_a_doubt_of_all() -> None:
 def test_container_that_goes_on_may_be_the_members_and_is_named() -> None:
     decided = planned(crash(crashed_pod(run(), run("second", end=None))))
     assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
-    (told,) = findings_of_seats(decided, crash())
-    assert "container second can hold this id too" in told.text
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    (finding,) = findings_of_seats(decided, crash())
+    assert "container second can hold this id too" in finding.text
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
 
 
 def test_container_that_can_only_hold_another_id_says_nothing_of_this_one() -> None:
     """Two consumers in two containers, each with an id of its own: the one crashes, the other goes on."""
-    pod = crashed_pod(run(only_ids=frozenset({id_of(0)})), run("second", end=None, only_ids=frozenset({f"web-0b.{SCOPE}"})))
+    pod = crashed_pod(
+        run(only_ids=frozenset({id_of(0)})), run("second", end=None, only_ids=frozenset({f"web-0b.{SCOPE}"}))
+    )
     assert released(planned(crash(pod))) == [GHOST]
 
 
-def test_what_may_live_is_told_only_until_its_session_would_be_over() -> None:
+def test_a_doubt_is_reported_only_until_the_session_would_be_over() -> None:
     """After that a member that is there proves itself that it lives, as when only a sidecar was restarted."""
     pod = crashed_pod(run(), run("second", end=None))
-    for ended_s, is_told in ((NOW_S - 54, True), (NOW_S - 56, False)):
+    for ended_s, is_reported in ((NOW_S - 54, True), (NOW_S - 56, False)):
         early = replace(pod, ends=(run(end=end(finished_at_s=ended_s)), run("second", end=None)))
-        bounds = BrokerBounds(sessions={GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)})
+        bounds = BrokerBounds(
+            sessions={GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)}
+        )
         decided = planned(crash(early, bounds=bounds), remembered(NOW_S - 900))
-        assert (decided.locked_out != ()) is is_told
+        assert (decided.locked_out != ()) is is_reported
         assert decided.releases == ()
 
 
@@ -294,26 +308,38 @@ def test_another_member_is_not_older_because_its_predecessor_was() -> None:
 
 
 def test_member_is_remembered_since_it_was_described_first() -> None:
-    before = crash(known_pod(0, "u0"), sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}))
+    before = crash(
+        known_pod(0, "u0"),
+        sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}),
+    )
     unknown = history(members=members(attributions={}))
     first = plan(spec(protocol="Auto"), before, unknown, NOW_S - 50).history
     assert first.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
     second = plan(spec(protocol="Auto"), crash(), first, NOW_S).history
     assert second.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
-    other = crash(group=consumers(member(0, "m7", member_epoch=5)), sight=sight(ended=frozenset(), dated_at_s=NOW_S + 5))
+    other = crash(
+        group=consumers(member(0, "m7", member_epoch=5)), sight=sight(ended=frozenset(), dated_at_s=NOW_S + 5)
+    )
     third = plan(spec(protocol="Auto"), other, second, NOW_S + 5).history
-    assert (third.members.first_seen_s(id_of(0), "m0"), third.members.first_seen_s(id_of(0), "m7")) == (NOW_S - 50, NOW_S + 5), "each its own"
+    assert (third.members.first_seen_s(id_of(0), "m0"), third.members.first_seen_s(id_of(0), "m7")) == (
+        NOW_S - 50,
+        NOW_S + 5,
+    ), "each its own"
 
 
 def test_crash_is_dated_by_the_end_that_locked_the_seat_not_by_each_start_that_was_refused_since() -> None:
     first = planned(crashRelease="Report")
-    refused = crash(crashed_pod(run(end=end(container_id="containerd://app-b", finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20))))
+    refused = crash(
+        crashed_pod(run(end=end(container_id="containerd://app-b", finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20)))
+    )
     later = plan(spec(protocol="Auto"), refused, first.history, NOW_S + 21)
     assert only_guard(later) == ReleaseGuard.REPORT_ONLY
     assert later.locked_out[0].text == first.locked_out[0].text
     # Of the next ghost of the seat it is another one.
     other = replace(refused, group=consumers(member(0, "m9", member_epoch=5)))
-    memory = replace(first.history, members=members(attributions={id_of(0): attributed("m9", "u0", first_seen_s=NOW_S)}))
+    memory = replace(
+        first.history, members=members(attributions={id_of(0): attributed("m9", "u0", first_seen_s=NOW_S)})
+    )
     again = plan(spec(protocol="Auto"), other, memory, NOW_S + 21)
     assert "2027-01-15T08:00:20Z" in again.locked_out[0].text
 
@@ -353,7 +379,10 @@ def test_watch_behind_the_read_holds() -> None:
 def test_pod_is_judged_as_the_pod_watch_shows_it_behind_the_read() -> None:
     """A run that is lost, or a pod that ends, between the description and the barrier is known only then."""
     lost, dead = crashed_pod(lost_boot="boot-1"), crashed_pod(state=DEAD, object_present=True)
-    assert only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()})))) == ReleaseGuard.OTHER_PROCESS
+    assert (
+        only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()}))))
+        == ReleaseGuard.OTHER_PROCESS
+    )
     assert is_silent(planned(crash(evidence=evidence({id_of(0): (dead,)}, {id_of(0): read()}))))
 
 
@@ -402,8 +431,8 @@ def test_pod_that_stays_ready_after_its_release_and_does_not_join_is_named_with_
     """What librdkafka does when its process was refused before the release."""
     snapshot = crash(group=consumers(member(0, member_epoch=-2)))
     decided = planned(snapshot, remembered(release=record()))
-    (told,) = findings_of_seats(decided, snapshot)
-    assert told.reason == "ReadyButNotJoined"
-    assert told.text.endswith("kubectl -n shop delete pod web-0")
+    (finding,) = findings_of_seats(decided, snapshot)
+    assert finding.reason == "ReadyButNotJoined"
+    assert finding.text.endswith("kubectl -n shop delete pod web-0")
     unready = crash(crashed_pod(ready_since_s=None), group=consumers(member(0, member_epoch=-2)))
     assert list(findings_of_seats(planned(unready, remembered(release=record())), unready)) == []

@@ -1,34 +1,24 @@
-"""What users are told: every mistake has its own condition, reason and remedy; what passes by itself alarms nobody."""
+"""Each mistake has its own condition, reason and remedy; what passes by itself raises no alarm."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
-from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.api.schema import Condition
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings.kafka import CONNECTION_REASONS
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome
-from staticgroup.core.guards import TRANSIENT_GUARDS, Guard
-from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, Injected, RemovalRecord, Snapshot
-from staticgroup.core.status.projection import project
+from staticgroup.core.snapshot import Injected, Snapshot
 from support.bounds import broker_bounds
 
 from .builders import (
-    COORDINATOR,
     NOW_S,
-    WATCH,
     attributed,
     departure,
-    fresh,
     group,
     history,
     id_of,
@@ -39,26 +29,10 @@ from .builders import (
     spec,
     workload,
 )
+from .plans import conditions_of
 
-NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 DEAD, SUSPECT = PodState.DEAD, PodState.SUSPECT
 WELL = departure(group=group(member(0), member(1)))
-
-
-def told(
-    snapshot: Snapshot,
-    memory: History | None = None,
-    executed: Executed | None = None,
-    wish: StaticGroupSpec | None = None,
-) -> dict[str, Condition]:
-    wish = wish or spec()
-    decided = plan(wish, snapshot, memory or history(), NOW_S)
-    conditions = project(wish, snapshot, decided, executed or Executed(), None, NOW).conditions
-    for each in conditions:  # a reason stands for one status, which may be softened, and belongs to certain conditions
-        meaning = MEANINGS[Reason(each.reason)]
-        assert each.type in meaning.types
-        assert each.status in (meaning.status, ConditionStatus.UNKNOWN)
-    return {c.type: c for c in conditions}
 
 
 def problem(kind: KafkaProblemKind, message: str = "what happened and what to do") -> KafkaProblem:
@@ -66,7 +40,7 @@ def problem(kind: KafkaProblemKind, message: str = "what happened and what to do
 
 
 def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
-    conditions = told(WELL)
+    conditions = conditions_of(WELL)
     assert {c.status.value for c in conditions.values()} == {"True"}
     assert conditions["Ready"].reason == "Reconciled"
 
@@ -76,15 +50,15 @@ def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
 )
 def test_ids_that_follow_an_annotation_come_with_the_request_to_leave_it_alone(template: str, follows: bool) -> None:
     """Annotations can be edited and are read again when a container starts; a pod's name cannot."""
-    found = told(WELL, wish=spec(identity={"template": template}))["Injected"]
+    found = conditions_of(WELL, wish=spec(identity={"template": template}))["Injected"]
     assert (found.reason, found.status.value) == ("IdsInjected", "True")
     assert found.message.startswith("All 2 pods carry the id that was issued to them by the admission policy.")
     assert ("do not edit it" in found.message) is follows
     assert ("staticgroup.io/instance-id" in found.message) is follows
 
 
-def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_one_to_look_at() -> None:
-    conditions = told(departure(workload=workload(1_500_000)))
+def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_one_that_says_why() -> None:
+    conditions = conditions_of(departure(workload=workload(1_500_000)))
     unknown = {kind: c.reason for kind, c in conditions.items() if c.status.value == "Unknown"}
     assert unknown == {
         "Injected": "NotObservedYet",
@@ -249,7 +223,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
 def test_each_mistake_has_its_own_condition_reason_and_remedy(
     snapshot: Snapshot, kind: str, reason: str, remedy: str
 ) -> None:
-    conditions = told(snapshot)
+    conditions = conditions_of(snapshot)
     found = conditions[kind]
     assert (found.status.value, found.reason) == ("False", reason)
     assert remedy in found.message
@@ -261,13 +235,13 @@ def test_each_mistake_has_its_own_condition_reason_and_remedy(
 def test_every_kafka_problem_has_a_reason_of_the_connected_condition() -> None:
     """UNSUPPORTED_GROUP and NOT_AUTHORIZED have conditions of their own."""
     for kind in set(KafkaProblemKind) - {KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP}:
-        assert told(departure(group=problem(kind)))["Connected"].reason == CONNECTION_REASONS[kind].value
+        assert conditions_of(departure(group=problem(kind)))["Connected"].reason == CONNECTION_REASONS[kind].value
 
 
 def test_refused_leave_names_read_on_the_group() -> None:
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     executed = Executed(removals=action.removals, outcomes=(LeaveOutcome.NOT_AUTHORIZED,))
-    conditions = told(departure(), executed=executed)
+    conditions = conditions_of(departure(), executed=executed)
     assert conditions["Authorized"].reason == "ReadGroupDenied"
     assert "READ on Group 'orders'" in conditions["Authorized"].message
     assert conditions["Ready"].status.value == "False"
@@ -277,7 +251,7 @@ def test_id_that_the_broker_would_refuse_for_its_length_is_named_before_any_pod_
     """The broker takes 1 to 249 characters (Topic.validate is used for instance ids)."""
     long_pod = "w" * 230
     wish = spec(workloadRef={"name": long_pod}, identity={"template": "{podName}.{podName}.{scope}"})
-    conditions = told(WELL, wish=wish)
+    conditions = conditions_of(WELL, wish=wish)
     assert conditions["Injected"].reason == "IdentityInvalid"
     assert "Correct spec.identity" in conditions["Injected"].message
 
@@ -296,7 +270,7 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
         chains={"web-2": (known_pod(state=DEAD, instance_ids=frozenset({"web-2"})),)},
     )
     memory = replace(memory, members=members(attributions={"web-2": attributed("m2", "u2")}))
-    found = told(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
+    found = conditions_of(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
     assert found.reason == "UnscopedIds"
     assert "spec.identity.exclusive" in found.message
 
@@ -324,140 +298,13 @@ def test_timeout_outside_the_brokers_bounds_names_the_setting_and_the_value(
     wish: dict[str, Any], bounds: tuple[int, int], reason: str, setting: str
 ) -> None:
     world = replace(WELL, bounds=broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1]))
-    conditions = told(world, wish=spec(sessionTimeout=wish))
+    conditions = conditions_of(world, wish=spec(sessionTimeout=wish))
     found = conditions["TimeoutSufficient"]
     assert (found.status.value, found.reason) == ("False", reason)
     assert setting in found.message
     assert conditions["Ready"].status.value == "True"
 
 
-# what passes by itself -----------------------------------------------------------------------------------------------
-
-AWAY = departure(
-    workload=workload(2),
-    pods=(known_pod(0, "u0"), known_pod(1, "u1", ready_since_s=None, created_at_s=NOW_S - 20)),
-    group=group(member(0)),
-)
-ENDING = departure(chains={id_of(2): (known_pod(is_deleting=True),)}, sight=sight(ended=frozenset()))
-
-
-@pytest.mark.parametrize(
-    ("snapshot", "changes", "kind", "reason", "words"),
-    [
-        (AWAY, {}, "MembershipComplete", "MembersAway", "away while their pods restart"),
-        (ENDING, {}, "RemovalSettled", "RemovalInProgress", "PodStillRunning"),
-        (departure(), {"removal": {"holdSeconds": 30}}, "RemovalSettled", "RemovalInProgress", "HoldWindow"),
-        (departure(fresh={}), {}, "RemovalSettled", "RemovalInProgress", "NotReadAfresh"),
-        (
-            departure(fresh={id_of(2): fresh(barrier_passed=False)}),
-            {},
-            "RemovalSettled",
-            "RemovalInProgress",
-            "WatchBehind",
-        ),
-        (
-            departure(fresh={id_of(2): fresh(is_expected=True)}),
-            {},
-            "RemovalSettled",
-            "RemovalInProgress",
-            "ExpectedAgain",
-        ),
-        (departure(), {}, "RemovalSettled", "RemovalInProgress", "after one more read"),
-    ],
-    ids=["members away", "pod ending", "hold window", "not read yet", "watch behind", "wanted again", "not sent yet"],
-)
-def test_what_passes_by_itself_is_told_and_leaves_ready_true(
-    snapshot: Snapshot, changes: dict[str, Any], kind: str, reason: str, words: str
-) -> None:
-    conditions = told(snapshot, wish=spec(**changes))
-    assert (conditions[kind].status.value, conditions[kind].reason) == ("False", reason)
-    assert words in conditions[kind].message
-    assert (conditions["Ready"].status.value, conditions["Ready"].reason) == ("True", "Reconciled")
-    assert kind in conditions["Ready"].message
-
-
-def test_acknowledged_removal_that_is_not_verified_yet_leaves_ready_true() -> None:
-    record = RemovalRecord(instance_id=id_of(2), member_id="m2", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 1)
-    moving = departure(group=group(member(0), member(1), state="PreparingRebalance"))
-    conditions = told(moving, history(removals=(record,)))
-    assert conditions["RemovalSettled"].reason == "RemovalInProgress"
-    assert "1 removal is acknowledged" in conditions["RemovalSettled"].message
-    assert conditions["Ready"].status.value == "True"
-
-
-@pytest.mark.parametrize("outcome", [LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN])
-def test_race_that_the_compare_and_set_decided_is_no_failure(outcome: LeaveOutcome) -> None:
-    (action,) = plan(spec(), departure(), history(), NOW_S).actions
-    conditions = told(departure(), executed=Executed(removals=action.removals, outcomes=(outcome,)))
-    assert conditions["RemovalSettled"].reason == "RemovalInProgress"
-    assert conditions["Ready"].status.value == "True"
-
-
-def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
-    """Sorted by id the ending pod comes first; the one that needs a person must not hide behind it."""
-    world = departure(
-        group=group(member(0), member(1), member(2), member(3)),
-        chains={
-            id_of(2): (known_pod(is_deleting=True),),
-            id_of(3): (known_pod(3, "u3", SUSPECT),),
-        },
-        sight=sight(ended=frozenset()),
-    )
-    memory = history(members=members({3: ["u3"]}))
-    found = told(world, memory)["RemovalSettled"]
-    assert found.reason == "EndNotSeen"
-    assert id_of(3) in found.message
-    assert told(world, memory)["Ready"].status.value == "False"
-
-
-def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
-    world = departure(
-        workload=workload(3),
-        pods=(known_pod(0, "u0"), known_pod(1, "u1"), known_pod(2, "u2", ready_since_s=None)),
-        group=group(member(0)),
-    )
-    conditions = told(world)
-    assert conditions["MembershipComplete"].reason == "MembersMissing"
-    assert conditions["Ready"].status.value == "False"
-
-
-def test_guards_that_need_a_person_are_never_transient() -> None:
-    lasting = {
-        Guard.SUSPECT,
-        Guard.UNATTRIBUTED,
-        Guard.JOINED_BEFORE_WATCH,
-        Guard.RETURNED,
-        Guard.CONFLICT,
-        Guard.UNSCOPED,
-        Guard.POD_PRESENT,
-        Guard.DUPLICATE,
-        Guard.UNSUPPORTED_GROUP,
-        Guard.POLICY_NEVER,
-        Guard.SUSPENDED,
-    }
-    assert set(Guard) == lasting | TRANSIENT_GUARDS
-    assert not lasting & TRANSIENT_GUARDS
-
-
-@pytest.mark.parametrize(
-    ("carriers", "guard"),
-    [([UNATTRIBUTED], Guard.UNATTRIBUTED), ([UNSEEN], Guard.JOINED_BEFORE_WATCH), (["z"], Guard.SUSPECT)],
-)
-def test_member_whose_pod_was_not_seen_to_end_is_told_with_what_frees_it(carriers: list[str], guard: Guard) -> None:
-    found = told(departure(), history(members=members({2: carriers})))["RemovalSettled"]
-    assert (found.status.value, found.reason) == ("False", "EndNotSeen")
-    assert f"{id_of(2)} ({guard.value}): " in found.message
-    assert "the member leaves when its session expires" in found.message
-
-
-@pytest.mark.parametrize(("watch", "told_so"), [(WATCH, False), ("before", True)])
-def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for_long(watch: str, told_so: bool) -> None:
-    world = departure(sight=sight())
-    found = told(world, history(members=members({2: [UNSEEN]}, watch=watch)))["RemovalSettled"]
-    assert "the next restart of its pod can be removed" in found.message
-    assert ("once the watch has been whole for some minutes" in found.message) is told_so
-
-
 def test_observe_mode_is_ready_with_a_reason_of_its_own() -> None:
-    ready = told(WELL, wish=spec(mode="Observe"))["Ready"]
+    ready = conditions_of(WELL, wish=spec(mode="Observe"))["Ready"]
     assert (ready.status.value, ready.reason) == ("True", "Observing")

@@ -1,4 +1,5 @@
-"""Role Streams: what it implies, which ids are whose while threads come and go, and groups of the streams protocol (KIP-1071)."""
+"""Role Streams: what it implies, its ids while the number of threads changes, and groups of the streams protocol
+(KIP-1071)."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def streams(threads: int = 3, **changes: Any) -> StaticGroupSpec:
 
 def thread(ordinal: int, number: int, **changes: Any) -> MemberView:
     return replace(
-        MemberView(member_id=f"m{ordinal}-{number}", instance_id=f"{id_of(ordinal)}-{number}", member_epoch=5), **changes
+        MemberView(member_id=f"m{ordinal}-{number}", instance_id=f"{id_of(ordinal)}-{number}", member_epoch=5),
+        **changes,
     )
 
 
@@ -67,7 +69,8 @@ def threads(pods: int = 3, each: int = 3) -> list[MemberView]:
 
 
 def scaled_down(*, each: int = 3, state: Any = DEAD, **changes: Any) -> Snapshot:
-    """The application was scaled from 3 pods to 2; web-2 ended, and the members of its threads are still in the group."""
+    """The application was scaled from 3 pods to 2; web-2 ended, and the members of its threads are still in the
+    group."""
     pod = known_pod(state=state)
     chains = {f"{id_of(2)}-{number}": (pod,) for number in range(1, each + 1)}
     values: dict[str, Any] = {"group": application(*threads(each=each)), "evidence": evidence(chains)}
@@ -77,7 +80,10 @@ def scaled_down(*, each: int = 3, state: Any = DEAD, **changes: Any) -> Snapshot
 def known(**changes: Any) -> History:
     """What is remembered of the threads of three pods, which each of them was there for."""
     joined = {f"{id_of(o)}-{n}": attributed(f"m{o}-{n}", f"u{o}") for o in range(3) for n in (1, 2, 3)}
-    values = {"injected": injected(suffix_follows_preset=True, session_timeout_ms=None), "members": members(attributions=joined)}
+    values = {
+        "injected": injected(suffix_follows_preset=True, session_timeout_ms=None),
+        "members": members(attributions=joined),
+    }
     return history(**(values | changes))
 
 
@@ -147,20 +153,22 @@ def test_identity_of_other_roles_is_what_was_written(identity: dict[str, Any]) -
 
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("suffix", [{}, {"suffix": "Streams"}])
-def test_object_with_the_preset_that_takes_the_role_and_drops_it_keeps_every_id(threads: int, suffix: dict[str, str]) -> None:
+def test_object_with_the_preset_that_takes_the_role_and_drops_it_keeps_every_id(
+    threads: int, suffix: dict[str, str]
+) -> None:
     old = spec(identity={"preset": "KafkaStreams", "membersPerPod": threads} | suffix)
     new = StaticGroupSpec.model_validate(old.to_wire() | {"role": "Streams"})
     memory = after(old, History())
-    before, told = ids(old, memory), variables(old, memory)
+    before, variables_before = ids(old, memory), variables(old, memory)
     assert len(before) == threads
     for wish in (new, new, old, old):
-        assert (ids(wish, memory), variables(wish, memory)) == (before, told)
+        assert (ids(wish, memory), variables(wish, memory)) == (before, variables_before)
         memory = after(wish, memory)
     assert ids(old, memory) == before
 
 
 def test_role_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_not_what_is_issued_and_back() -> None:
-    """The client has appended nothing or is no Kafka Streams; the members that run are told as nearly matching."""
+    """The client has appended nothing or is no Kafka Streams; the running members are reported as nearly matching."""
     old, new = spec(), streams(1)
     memory = after(old, history())
     assert ids(old, memory) == [id_of(0)]
@@ -190,7 +198,7 @@ def members_of(decided: Plan, *standings: Standing) -> list[str]:
     return [seat.key for seat in decided.table.of(*standings)]
 
 
-def test_more_threads_than_expected_are_foreign_are_told_with_the_field_and_stay() -> None:
+def test_more_threads_than_expected_are_foreign_and_stay_and_the_message_names_the_field() -> None:
     wish = streams(2)
     decided = decide(wish, departure(group=application(*threads()), workload=workload(3), chains={}, fresh={}))
     assert decided.table is not None
@@ -203,7 +211,7 @@ def test_more_threads_than_expected_are_foreign_are_told_with_the_field_and_stay
     assert "spec.role" not in found.text
 
 
-def test_fewer_threads_asked_for_while_pods_run_more_removes_nobody_of_a_living_pod() -> None:
+def test_fewer_threads_asked_for_while_pods_run_more_removes_no_member_of_a_living_pod() -> None:
     """3 to 2 threads and a scale-down in one edit: the pods that stay run 3 threads until they restart."""
     decided = decide(streams(2), scaled_down())
     assert removed(decided) == {(f"m2-{n}", f"{id_of(2)}-{n}") for n in (1, 2)}
@@ -215,13 +223,15 @@ def test_member_of_an_extra_thread_stays_while_its_pod_lives() -> None:
     """Whatever its client appends, the pod carries the base of the id."""
     pod = known_pod(2, "u2", LIVE)
     chains = {f"{id_of(2)}-{n}": (pod,) for n in (1, 2, 3)}
-    snapshot = scaled_down(sight=sight(ended=frozenset()), evidence=evidence(chains), pods=(known_pod(0, "u0"), known_pod(1, "u1"), pod))
+    snapshot = scaled_down(
+        sight=sight(ended=frozenset()), evidence=evidence(chains), pods=(known_pod(0, "u0"), known_pod(1, "u1"), pod)
+    )
     decided = decide(streams(3), snapshot)
     assert removed(decided) == set()
     assert {h.reason for h in decided.held} == {Guard.POD_ENDING.value}
 
 
-def test_more_threads_asked_for_while_pods_run_fewer_leaves_the_new_ones_missing_and_nobody_departed() -> None:
+def test_more_threads_asked_for_while_pods_run_fewer_leaves_the_new_ones_missing_and_none_departed() -> None:
     wish = streams(3)
     decided = decide(wish, departure(group=application(*threads(2, each=2)), chains={}, fresh={}))
     assert members_of(decided, Standing.MISSING) == [f"{id_of(o)}-3" for o in range(2)]
@@ -245,11 +255,19 @@ def test_threads_of_an_ended_pod_leave_in_one_batch_also_those_that_are_only_exp
             "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to None and "
             "spec.identity.membersPerPod to 1",
         ),
-        (("-0", "-1", "-2"), "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Spring"),
-        (("-a", "-b"), "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Custom"),
+        (
+            ("-0", "-1", "-2"),
+            "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Spring",
+        ),
+        (
+            ("-a", "-b"),
+            "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Custom",
+        ),
     ],
 )
-def test_client_that_is_no_kafka_streams_is_told_with_fields_that_go_together(appended: tuple[str, ...], remedy: str) -> None:
+def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_together(
+    appended: tuple[str, ...], remedy: str
+) -> None:
     wish = streams(3)
     held = [MemberView(member_id=f"m{o}{a}", instance_id=id_of(o) + a) for o in range(2) for a in appended]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
@@ -259,13 +277,17 @@ def test_client_that_is_no_kafka_streams_is_told_with_fields_that_go_together(ap
 @pytest.mark.parametrize(
     ("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)]
 )
-def test_variables_that_the_role_implied_are_kept_by_who_is_told_to_choose_another(identity: dict[str, Any], is_named: bool) -> None:
+def test_variables_that_the_role_implied_are_named_in_the_advice_to_choose_another(
+    identity: dict[str, Any], is_named: bool
+) -> None:
     """A pod whose variables were renamed would run without an id."""
     wish = spec(protocol="Auto", role="Streams", identity=identity)
     held = [MemberView(member_id=f"m{o}", instance_id=id_of(o)) for o in range(2)]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
     text = membership_complete(wish, departure(group=group(*held)), decided).text
-    assert ("Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to None" in text) == is_named
+    assert (
+        "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to None" in text
+    ) == is_named
     assert "Set spec.role to Consumer and spec.identity." in text
 
 
@@ -305,7 +327,9 @@ def test_pods_of_departed_threads_are_read_before_they_leave() -> None:
         ("Streams", group(*threads(), protocol_type="connect"), "Connect"),
     ],
 )
-def test_nobody_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(role: str, members: GroupView, other: str) -> None:
+def test_no_member_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(
+    role: str, members: GroupView, other: str
+) -> None:
     wish = spec(role=role, protocol="Auto", identity={"suffix": "Streams", "membersPerPod": 3})
     snapshot = scaled_down(group=members)
     decided = decide(wish, snapshot)
@@ -317,7 +341,10 @@ def test_nobody_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(rol
 
 
 def test_single_member_of_a_share_group_stays() -> None:
-    snapshot = departure(group=group(thread(2, 1), group_type=GroupType.SHARE), evidence=evidence({f"{id_of(2)}-1": (known_pod(state=DEAD),)}))
+    snapshot = departure(
+        group=group(thread(2, 1), group_type=GroupType.SHARE),
+        evidence=evidence({f"{id_of(2)}-1": (known_pod(state=DEAD),)}),
+    )
     assert only_guard(decide(streams(1), snapshot)) is Guard.UNSUPPORTED_GROUP
 
 
@@ -334,15 +361,24 @@ def test_thread_that_is_away_on_purpose_is_away_and_a_departed_one_leaves() -> N
 
 def streams_bounds(group_ms: int | None = 45_000, max_ms: int = 60_000) -> BrokerBounds:
     own = SessionBounds(min_ms=45_000, max_ms=max_ms, group_ms=group_ms)
-    return BrokerBounds(sessions={GroupType.STREAMS: own, GroupType.CLASSIC: SessionBounds(min_ms=6_000, max_ms=1_800_000)})
+    return BrokerBounds(
+        sessions={GroupType.STREAMS: own, GroupType.CLASSIC: SessionBounds(min_ms=6_000, max_ms=1_800_000)}
+    )
 
 
-@pytest.mark.parametrize(("protocol", "members"), [("Streams", ()), ("Streams", (thread(0, 1),)), ("Auto", (thread(0, 1),))])
+@pytest.mark.parametrize(
+    ("protocol", "members"), [("Streams", ()), ("Streams", (thread(0, 1),)), ("Auto", (thread(0, 1),))]
+)
 def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected(
     protocol: str, members: tuple[MemberView, ...]
 ) -> None:
     """Its clients take no session.timeout.ms."""
-    snapshot = departure(group=application(*members, state="Stable" if members else "Empty"), bounds=streams_bounds(), chains={}, fresh={})
+    snapshot = departure(
+        group=application(*members, state="Stable" if members else "Empty"),
+        bounds=streams_bounds(),
+        chains={},
+        fresh={},
+    )
     decided = decide(streams(1, protocol=protocol), snapshot, history(injected=injected(suffix_follows_preset=True)))
     assert decided.timeout is not None
     assert (decided.timeout.inject_ms, decided.timeout.brokers.group_ms) == (None, 45_000)
@@ -351,7 +387,7 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     assert decided.history.injected.session_timeout_ms is None
 
 
-def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups() -> None:
+def test_setting_that_is_too_short_is_reported_with_the_settings_of_streams_groups() -> None:
     snapshot = departure(group=application(*threads(2)), bounds=streams_bounds(), chains={}, fresh={})
     timeout = decide(streams(3), snapshot).timeout
     assert timeout is not None
@@ -361,13 +397,13 @@ def test_setting_that_is_too_short_is_told_with_the_settings_of_streams_groups()
     assert timeout.message.endswith(f"set streams.session.timeout.ms={need_ms} on the group")
 
 
-def test_status_tells_the_protocol_of_a_streams_group() -> None:
+def test_status_shows_the_protocol_of_a_streams_group() -> None:
     snapshot = departure(group=application(*threads(2)), chains={}, fresh={})
     status = project(streams(3), snapshot, decide(streams(3), snapshot), Executed(), None, NOW)
     assert status.to_wire()["protocol"] == "Streams"
 
 
-def test_application_of_the_other_protocol_than_was_asked_for_is_told() -> None:
+def test_application_of_the_other_protocol_than_was_asked_for_is_reported() -> None:
     wish = streams(3, protocol="Streams")
     members = group(*(replace(t, member_epoch=None) for t in threads(2)))
     snapshot = departure(group=members, chains={}, fresh={})

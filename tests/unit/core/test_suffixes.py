@@ -1,4 +1,5 @@
-"""What clients append to their ids: implied by the preset, kept where ids were issued before, and named where it is wrong."""
+"""What clients append to their ids: implied by the preset, kept where ids were issued before, and named where it is
+wrong."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def status_after(wish: StaticGroupSpec, snapshot: Snapshot, memory: History) -> 
     return project(wish, snapshot, decide(wish, snapshot, memory), Executed(), None, NOW)
 
 
-def told(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> dict[str, tuple[str, str, str]]:
+def said(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> dict[str, tuple[str, str, str]]:
     status = status_after(wish, snapshot, memory or history())
     return {c.type: (c.status.value, c.reason, c.message) for c in status.conditions}
 
@@ -113,7 +114,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
     assert (table.foreign, table.of(Standing.MISSING)) == ((), ())
 
 
-# a StaticGroup that issued ids before Auto was known -------------------------------------------------------------------
+# a StaticGroup that issued ids before Auto was known ------------------------------------------------------------------
 
 
 def remembered(wish: StaticGroupSpec, memory: History) -> History:
@@ -191,7 +192,7 @@ def test_memory_that_is_lost_beside_a_pod_that_carries_an_id_is_no_innocence_wha
     assert after.history.members.watch == ""
 
 
-# what users are told ---------------------------------------------------------------------------------------------------
+# conditions ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -203,10 +204,10 @@ def test_memory_that_is_lost_beside_a_pod_that_carries_an_id_is_no_innocence_wha
     ],
 )
 @pytest.mark.parametrize("method", ["Auto", "None"])
-def test_none_against_the_preset_is_said_before_anybody_joins(
+def test_none_against_the_preset_is_reported_before_a_member_joins(
     identity: dict[str, Any], says: str, remedy: str, method: str
 ) -> None:
-    state, _, message = told(spec(identity=identity | {"method": method}), seen())["Injected"]
+    state, _, message = said(spec(identity=identity | {"method": method}), seen())["Injected"]
     assert state == "True"
     assert says in message
     assert remedy in message
@@ -214,12 +215,12 @@ def test_none_against_the_preset_is_said_before_anybody_joins(
 
 @pytest.mark.parametrize("identity", [{}, {"suffix": "None"}, SPRING | {"suffix": "Spring"}, {"preset": "Quarkus"}])
 def test_nothing_is_said_of_suffixes_where_preset_and_spec_agree(identity: dict[str, Any]) -> None:
-    assert "suffix" not in told(spec(identity=identity), seen())["Injected"][2]
+    assert "suffix" not in said(spec(identity=identity), seen())["Injected"][2]
 
 
-def test_client_that_was_told_to_append_nothing_is_believed() -> None:
+def test_client_that_is_set_to_append_nothing_is_expected_to() -> None:
     """Spring with alwaysClientIdSuffix false: the members show it."""
-    conditions = told(spec(identity=SPRING | {"suffix": "None"}), seen(*ids("")))
+    conditions = said(spec(identity=SPRING | {"suffix": "None"}), seen(*ids("")))
     assert {kind: state for kind, (state, _, _) in conditions.items() if state != "True"} == {}
     assert "suffix" not in conditions["Injected"][2]
 
@@ -252,9 +253,19 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
         ids(""),
         "Set spec.identity.suffix to None and spec.identity.membersPerPod to 1, or roll",
     ),
-    ("words", {}, ids("-in", "-out"), "Set spec.identity.suffix to Custom and spec.identity.customSuffixes to [-in, -out] and "
-     "spec.identity.membersPerPod to 2 if"),
-    ("more words than are expected", {"suffix": "Custom", "customSuffixes": ["-in"]}, ids("-in", "-out"), "[-in, -out]"),
+    (
+        "words",
+        {},
+        ids("-in", "-out"),
+        "Set spec.identity.suffix to Custom and spec.identity.customSuffixes to [-in, -out] and "
+        "spec.identity.membersPerPod to 2 if",
+    ),
+    (
+        "more words than are expected",
+        {"suffix": "Custom", "customSuffixes": ["-in"]},
+        ids("-in", "-out"),
+        "[-in, -out]",
+    ),
     (
         "a fourth thread while the others are away",
         SPRING | {"membersPerPod": 3},
@@ -283,7 +294,7 @@ def test_seat_that_a_member_nearly_matches_is_named_with_the_field_to_set(
     identity: dict[str, Any], held: tuple[str, ...], remedy: str
 ) -> None:
     wish = spec(identity=identity)
-    conditions = told(wish, seen(*held))
+    conditions = said(wish, seen(*held))
     state, reason, message = conditions["MembershipComplete"]
     assert (state, reason) == ("False", "SuffixMismatch")
     assert remedy in message
@@ -301,11 +312,11 @@ def test_remedy_of_a_near_match_is_enough() -> None:
         fields = dict(part.split(" to ") for part in remedy.rstrip(".").split(", or")[0][4:].split(" and "))
         changes = {key.removeprefix("spec.identity."): value for key, value in fields.items()}
         typed = {key: int(value) if key == "membersPerPod" else value for key, value in changes.items()}
-        state, reason, _ = told(spec(identity=identity | typed), seen(*held))["MembershipComplete"]
+        state, reason, _ = said(spec(identity=identity | typed), seen(*held))["MembershipComplete"]
         assert reason == "MembersMissing" if "away" in name else state == "True", name
 
 
-def test_exceptions_of_a_near_match_name_pod_and_field_and_ask_nobody_to_restart_pods() -> None:
+def test_exceptions_of_a_near_match_name_pod_and_field_and_ask_for_no_restart() -> None:
     status = status_after(spec(identity=SPRING | {"suffix": "None"}), seen(*ids("-0")), history())
     rows = {(e.kind.value, e.instance_id): e for e in status.exceptions}
     assert set(rows) == {(kind, i) for kind, text in (("Missing", ""), ("Foreign", "-0")) for i in ids(text)}
@@ -318,26 +329,38 @@ def test_exceptions_of_a_near_match_name_pod_and_field_and_ask_nobody_to_restart
 def test_explanation_of_a_near_match_names_the_field() -> None:
     wish, snapshot = spec(identity=SPRING | {"suffix": "None"}), seen(*ids("-0"))
     text = explained(wish, snapshot, decide(wish, snapshot), NOW_S)
-    assert f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; a member of its pod holds web-0.{SCOPE}-0." in text
+    assert (
+        f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; "
+        f"a member of its pod holds web-0.{SCOPE}-0."
+        in text
+    )
     assert "MembershipComplete: False (SuffixMismatch). 2 members nearly match" in text
     assert "Set spec.identity.suffix to Spring." in text
     assert "restart the pod" not in text
 
 
 def test_departed_pod_that_nearly_matches_is_named_though_every_seat_is_filled() -> None:
-    """Nobody would miss it: concurrency was 2 and membersPerPod 1, and the third pod has ended."""
+    """No member would be reported missing: concurrency was 2 and membersPerPod 1, and the third pod has ended."""
     held = (*ids("-0"), f"web-2.{SCOPE}-0", f"web-2.{SCOPE}-1")
-    _, reason, message = told(spec(identity={"suffix": "Spring"}), seen(*held))["MembershipComplete"]
+    _, reason, message = said(spec(identity={"suffix": "Spring"}), seen(*held))["MembershipComplete"]
     assert reason == "SuffixMismatch"
     assert f"1 members nearly match, such as web-2.{SCOPE}-1 for pod web-2" in message
 
 
 @pytest.mark.parametrize(
     "text",
-    [f"web-0.{SCOPE}x", f"other-0.{SCOPE}-0", "web-0.00000000-0", f"web-00.{SCOPE}-0", f"xweb-0.{SCOPE}-0", "web-0", f"web-{2**31}.{SCOPE}-0"],
+    [
+        f"web-0.{SCOPE}x",
+        f"other-0.{SCOPE}-0",
+        "web-0.00000000-0",
+        f"web-00.{SCOPE}-0",
+        f"xweb-0.{SCOPE}-0",
+        "web-0",
+        f"web-{2**31}.{SCOPE}-0",
+    ],
 )
 def test_member_of_somebody_else_is_no_near_match(text: str) -> None:
-    conditions = told(spec(), seen(*ids(""), text))
+    conditions = said(spec(), seen(*ids(""), text))
     assert conditions["MembershipComplete"][0] == "True"
     assert decide(spec(), seen(*ids(""), text)).suffix is None
 
@@ -354,7 +377,7 @@ def test_without_a_scope_only_a_seat_that_is_missing_can_be_nearly_matched(
     pods = tuple(
         known_pod(n, f"u{n}", instance_ids=frozenset({f"web-{n}"}), ready_since_s=NOW_S - ready_s) for n in range(2)
     )
-    reason = told(wish, seen(*held, "web-1-0", pods=pods), memory)["MembershipComplete"][1]
+    reason = said(wish, seen(*held, "web-1-0", pods=pods), memory)["MembershipComplete"][1]
     assert (reason == "SuffixMismatch") is is_near
 
 
@@ -363,8 +386,8 @@ def test_debug_copy_of_a_pod_is_no_near_match_where_the_pods_name_ends_the_id() 
     memory = history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
     pods = tuple(known_pod(n, f"u{n}", instance_ids=frozenset({f"{SCOPE}-web-{n}"})) for n in range(2))
     held = (f"{SCOPE}-web-0", f"{SCOPE}-web-1", f"{SCOPE}-web-1-debug")
-    assert told(wish, seen(*held, pods=pods), memory)["MembershipComplete"][0] == "True"
-    assert told(wish, seen(*held[::2], pods=pods), memory)["MembershipComplete"][1] == "SuffixMismatch"
+    assert said(wish, seen(*held, pods=pods), memory)["MembershipComplete"][0] == "True"
+    assert said(wish, seen(*held[::2], pods=pods), memory)["MembershipComplete"][1] == "SuffixMismatch"
 
 
 def test_id_of_an_earlier_template_is_nearly_matched_too() -> None:

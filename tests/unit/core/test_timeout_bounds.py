@@ -46,7 +46,12 @@ def timeout(
 
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:
     """Start a consumer of confluent-kafka and close it; it needs no broker."""
-    settings: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": "orders", "session.timeout.ms": session_ms, "log_level": 0}
+    settings: dict[str, Any] = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "group.id": "orders",
+        "session.timeout.ms": session_ms,
+        "log_level": 0,
+    }
     Consumer(settings if max_poll_ms is None else settings | {"max.poll.interval.ms": max_poll_ms}).close()
 
 
@@ -89,7 +94,9 @@ def test_users_maximum_is_a_word_on_the_client_unless_the_template_shows_otherwi
     assert timeout(**SLOW, **wish, env={"KAFKA_MAX_POLL_INTERVAL_MS": "a minute"}).inject_ms == 400_000
 
 
-LIBRDKAFKA = "raise max.poll.interval.ms of librdkafka clients, which do not start with a longer session, to at least 383000"
+LIBRDKAFKA = (
+    "raise max.poll.interval.ms of librdkafka clients, which do not start with a longer session, to at least 383000"
+)
 MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
 
 
@@ -98,13 +105,22 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
     [
         ({}, f"{LIBRDKAFKA}, and {MAX_SECONDS}"),
         ({"sessionTimeout": {"maxSeconds": 350}}, f"{LIBRDKAFKA}, and {MAX_SECONDS}"),
-        ({"env": {"KAFKA_MAX_POLL_INTERVAL_MS": "60000"}}, "raise KAFKA_MAX_POLL_INTERVAL_MS in the pod template to at least 383000"),
-        ({"identity": FAUST, "env": {"BROKER_REQUEST_TIMEOUT": "120"}}, "raise BROKER_REQUEST_TIMEOUT in the pod template to at least 383"),
+        (
+            {"env": {"KAFKA_MAX_POLL_INTERVAL_MS": "60000"}},
+            "raise KAFKA_MAX_POLL_INTERVAL_MS in the pod template to at least 383000",
+        ),
+        (
+            {"identity": FAUST, "env": {"BROKER_REQUEST_TIMEOUT": "120"}},
+            "raise BROKER_REQUEST_TIMEOUT in the pod template to at least 383",
+        ),
         (
             {"identity": FAUST},
             f"raise broker_request_timeout of Faust, which does not start with a longer session, to at least 383, and {MAX_SECONDS}",
         ),
-        ({"env": {"{0}MAX_POLL_INTERVAL_MS": "60000"}}, "raise {0}MAX_POLL_INTERVAL_MS in the pod template to at least 383000"),
+        (
+            {"env": {"{0}MAX_POLL_INTERVAL_MS": "60000"}},
+            "raise {0}MAX_POLL_INTERVAL_MS in the pod template to at least 383000",
+        ),
         ({"role": "Connect", "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
         (
             {"role": "Connect", "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},
@@ -152,10 +168,14 @@ def test_heartbeat_interval_that_the_template_shows_makes_the_need_longer() -> N
 
 
 @pytest.mark.parametrize(("absences_ms", "expected_ms"), [(FAST_ROLL_MS, 45_000), ((200_000,) * 5, 370_000)])
-def test_setting_of_a_group_has_the_same_lower_bound_and_no_clients_upper_one(absences_ms: tuple[int, ...], expected_ms: int) -> None:
+def test_setting_of_a_group_has_the_same_lower_bound_and_no_clients_upper_one(
+    absences_ms: tuple[int, ...], expected_ms: int
+) -> None:
     world = {
         "group": group(member(0), group_type=GroupType.CONSUMER),
-        "bounds": broker_bounds(consumer_min_ms=6_000, consumer_max_ms=1_800_000, consumer_session_ms=45_000, consumer_heartbeat_ms=5_000),
+        "bounds": broker_bounds(
+            consumer_min_ms=6_000, consumer_max_ms=1_800_000, consumer_session_ms=45_000, consumer_heartbeat_ms=5_000
+        ),
     }
     found = timeout(*absences_ms, world=world, protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
     assert found.group_config.target_ms == expected_ms

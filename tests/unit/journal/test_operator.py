@@ -16,7 +16,7 @@ from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 from unit.runtime.operator_world import kafka_connection
-from unit.runtime.test_operator import Cluster
+from unit.runtime.process_world import Cluster
 
 CONNECTIONS = "kafkaconnections.staticgroup.io"
 

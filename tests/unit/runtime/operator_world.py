@@ -65,7 +65,9 @@ def kafka_connection(**spec: Any) -> Json:
 class OperatorWorld:
     """A StatefulSet `web` of two pods, the group `orders`, and one operator process; time stands until it is moved."""
 
-    def __init__(self, *, settle_s: float = SETTLE_MIN_S, node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO, **spec: Any) -> None:
+    def __init__(
+        self, *, settle_s: float = SETTLE_MIN_S, node_lifecycle: NodeLifecycle = NodeLifecycle.AUTO, **spec: Any
+    ) -> None:
         self.now_s = NOW_S
         self.stepped_s = 0.0
         self.clock_ahead_s = 0.0
@@ -104,7 +106,9 @@ class OperatorWorld:
     def _new_reconciler(self) -> Reconciler:
         self.list_again()
         metrics = Metrics()
-        self.connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s)
+        self.connections = Connections(
+            kube=self.kube, stores=self.stores, monotonic_s=lambda: self.now_s - self.stepped_s
+        )
         narrator = Narrator(kube=self.kube, metrics=metrics)
         gatherer = Gatherer(
             kube=self.kube,
@@ -181,7 +185,7 @@ class OperatorWorld:
         self.reconciler.forget(KEY)
 
     def scale(self, replicas: int, *, in_store: bool = True) -> None:
-        """Scale the StatefulSet; `in_store` False: the watch of workloads has not heard of it."""
+        """Scale the StatefulSet; `in_store` False: the watch of workloads has not delivered it."""
         view = scaled(self.kube.workloads.get(("shop", "web"), workload(2)), replicas)
         self.kube.workloads["shop", "web"] = view
         if in_store:
@@ -234,7 +238,7 @@ class OperatorWorld:
     # rounds ------------------------------------------------------------------------------------------------------
 
     async def round(self) -> Result:
-        """Run one round, of whatever a test did to the world."""
+        """Run one round."""
         self.reconciler.memories.mark_changed(KEY)
         return await self.look()
 
@@ -316,5 +320,5 @@ async def departing(**spec: Any) -> OperatorWorld:
 
 
 def guards(world: OperatorWorld) -> list[str]:
-    """Return the guards that hold removals, as the status tells them."""
+    """Return the guards that hold removals, as the status names them."""
     return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]

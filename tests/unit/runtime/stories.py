@@ -61,7 +61,7 @@ def managed(namespace: str, pod_name: str) -> bool:
 
 
 def start_as(world: OperatorWorld, pod_name: str, uid: str, ids: set[str], **changes: Any) -> None:
-    """Start a pod of any name with any ids; nobody joins."""
+    """Start a pod of any name with any ids; its process does not join."""
     values = {"instance_ids": frozenset(ids), "ids_are_fixed": True} | changes
     world._happens(replace(pod_version(0, uid, **values), name=pod_name))
 
@@ -93,5 +93,5 @@ def group_body(world: OperatorWorld) -> Json:
 
 
 def put(world: OperatorWorld, **changes: Any) -> None:
-    """Write the StaticGroup with other parts, as whoever has the rights may; the store sees it."""
+    """Write the StaticGroup with other parts, as a user with the rights may; the store sees it."""
     world.stores.put_group(KEY, world.kube.put_object(names.STATIC_GROUP_PLURAL, group_body(world) | changes))

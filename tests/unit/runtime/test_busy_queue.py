@@ -1,4 +1,4 @@
-"""Whose turn it is in a process that is busy itself: its rounds last long, and that says nothing of whom they wait for."""
+"""Turns of keys in a busy process: its rounds last long, which says nothing about the brokers that they wait for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.looptime
 
 
 def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Return what lets the loop's clock go on while nobody waits for it, as when this process computes or is stopped."""
+    """Return what lets the loop's clock go on while no task waits, as when this process computes or is stopped."""
     loop, ahead_s = asyncio.get_running_loop(), 0.0
     time_of_loop = loop.time
 
@@ -28,7 +28,9 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return spend
 
 
-def computes(spend: Callable[[float], None], *, steps: int, step_s: float, pause_s: float) -> Callable[[Key], Awaitable[Result]]:
+def computes(
+    spend: Callable[[float], None], *, steps: int, step_s: float, pause_s: float
+) -> Callable[[Key], Awaitable[Result]]:
     """Return a round that computes for so long in each of its steps, and waits for an answer after each."""
 
     async def work(_: Key) -> Result:
@@ -40,8 +42,11 @@ def computes(spend: Callable[[float], None], *, steps: int, step_s: float, pause
     return work
 
 
-async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More of them at once would make each longer still, and everything else that waits for the loop: the Lease, above all."""
+async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """More of them at once would make each longer still, and everything else that waits for the loop: the Lease, above
+    all."""
     spend, rounds = computing(monkeypatch), Rounds()
     rounds.act = computes(spend, steps=20, step_s=0.02, pause_s=0)
     queue = WorkQueue(rounds, concurrency=16, lane_of=lambda key: (key[0], "kafka"))
@@ -55,8 +60,11 @@ async def test_rounds_that_last_long_because_this_process_is_busy_keep_their_pla
     assert rounds.most_at_once == 16
 
 
-async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A renewal of the Lease waits for the loop eight times (counted with aiohttp, over a connection that is open), and has 3.5 s in all."""
+async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A renewal of the Lease waits for the loop eight times (counted with aiohttp, over a connection that is open), and
+    has 3.5 s in all."""
     spend, rounds = computing(monkeypatch), Rounds()
 
     async def renewals_s() -> list[float]:
@@ -81,7 +89,7 @@ async def test_whatever_waits_for_the_loop_gets_its_turns_however_many_rounds_th
 
 
 @pytest.mark.parametrize("stopped_s", [0.0, 60.0])
-async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_process_that_is_a_little_busy_or_was_stopped(
+async def test_rounds_that_wait_for_silent_brokers_give_up_their_places_in_a_busy_or_stopped_process(
     monkeypatch: pytest.MonkeyPatch, stopped_s: float
 ) -> None:
     spend, rounds = computing(monkeypatch), Rounds()
@@ -106,7 +114,8 @@ async def test_rounds_that_wait_for_somebody_silent_give_their_places_up_in_a_pr
 
 
 async def waited_s(spend: Callable[[float], None], seed: int, slices_s: tuple[float, float]) -> float:
-    """Return how long a StaticGroup whose broker answers waits for its turn, where two tenants have silent ones and pods come all the time."""
+    """Return how long a StaticGroup whose broker answers waits for its turn, where two tenants have silent ones and
+    pods come all the time."""
     rounds, rng = Rounds(), random.Random(seed)
 
     async def work(key: Key) -> Result:
@@ -137,7 +146,7 @@ async def waited_s(spend: Callable[[float], None], seed: int, slices_s: tuple[fl
 
 
 @pytest.mark.parametrize("slices_s", [(0.02, 0.04), (0.05, 0.15), (0.2, 0.4), (0.5, 1.5)])
-async def test_silent_brokers_of_two_tenants_keep_nobody_waiting_for_long_in_a_busy_process(
+async def test_silent_brokers_of_two_tenants_keep_no_other_waiting_for_long_in_a_busy_process(
     monkeypatch: pytest.MonkeyPatch, slices_s: tuple[float, float]
 ) -> None:
     spend = computing(monkeypatch)

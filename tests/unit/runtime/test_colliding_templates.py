@@ -1,4 +1,5 @@
-"""Templates that give a pod the id of another, which somebody holds by an earlier template that is not known as it was."""
+"""Templates that give a pod the id of another, which is in use by an earlier template that is not remembered
+exactly."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def next_id(world: OperatorWorld, ordinal: int) -> str | None:
 
 
 async def test_template_that_collides_with_one_of_nine_edits_ago() -> None:
-    """OnDelete: no pod is replaced, and each edit is taken. With 22 replicas web-21 starts anew with the id that live web-2 holds."""
+    """OnDelete: no pod is replaced, and each edit is taken. With 22 replicas web-21 starts anew with the id that live
+    web-2 holds."""
     world = await of_the_earlier_template(22)
     held_by_web_2 = world.id_of(2)
     for n in range(TEMPLATES_MAX + 1):
@@ -91,7 +93,8 @@ async def test_template_that_is_remembered_may_be_gone_back_to_although_no_other
 
 @pytest.mark.parametrize("edits", [1, 2])
 async def test_template_that_collides_with_what_the_client_appended_before(edits: int) -> None:
-    """Kafka Streams appended -1: web-2 holds <scope>-2-1. Then preset and template are edited, and web-1 is rolled to <scope>-2-1."""
+    """Kafka Streams appended -1: web-2 holds <scope>-2-1. Then preset and template are edited, and web-1 is rolled to
+    <scope>-2-1."""
     streams = {"template": "{scope}-{ordinal}", "suffix": "Streams"}
     plain = {"template": "{scope}-2-{ordinal}", "suffix": "None"}
     world = OperatorWorld(identity=streams)
@@ -117,7 +120,8 @@ async def test_template_that_collides_with_what_the_client_appended_before(edits
 
 
 async def with_a_copy() -> OperatorWorld:
-    """Return a world whose pods were rolled from an earlier template, and canary-0, which carries web-2's id of that."""
+    """Return a world whose pods were rolled from an earlier template, and canary-0, which carries web-2's id of
+    that."""
     world = await of_the_earlier_template()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
@@ -133,7 +137,8 @@ async def with_a_copy() -> OperatorWorld:
 
 @pytest.mark.parametrize("is_lost", [False, True])
 async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_lost: bool) -> None:
-    """canary-0 carries web-2's id of the earlier template; its consumer is away for two minutes (paused, or cut off) and comes back."""
+    """canary-0 carries web-2's id of the earlier template; its consumer is away for two minutes (paused, or cut off)
+    and comes back."""
     world = await with_a_copy()
     held_by_the_copy = f"web-21.{world.scope}"
     if is_lost:

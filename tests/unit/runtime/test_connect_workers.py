@@ -41,7 +41,7 @@ async def joined(world: OperatorWorld) -> OperatorWorld:
     return world
 
 
-async def test_the_pods_of_workers_get_their_id_and_their_session_timeout_before_anybody_has_joined() -> None:
+async def test_the_pods_of_workers_get_their_id_and_their_session_timeout_before_a_member_has_joined() -> None:
     world = cluster()
     await world.round()
     injected = world.status.injected
@@ -88,9 +88,9 @@ async def test_a_worker_that_is_scaled_away_leaves_by_both_of_its_ids_and_what_i
     assert (world.status.connect.tasks, world.status.connect.waiting) == (8, 5)
     assert world.condition("MembershipComplete")[0] == "True"
     assert "5 connectors and tasks wait" in world.condition("MembershipComplete")[2]
-    told = world.status
+    before = world.status
     await world.settled(3, step_s=20)
-    assert world.status == told  # nothing ticks
+    assert world.status == before  # nothing ticks
     world.restart()
     await world.settled(2)
     assert (world.status.connect.tasks, world.status.connect.waiting) == (8, None)
@@ -99,10 +99,10 @@ async def test_a_worker_that_is_scaled_away_leaves_by_both_of_its_ids_and_what_i
     assert (world.status.connect.tasks, world.status.connect.waiting) == (12, 0)
 
 
-async def test_a_rebalance_hides_what_is_held_and_the_last_word_stays() -> None:
+async def test_a_rebalance_hides_assignments_and_the_status_keeps_the_last_one() -> None:
     world = await joined(cluster())
-    told = world.status.connect
+    before = world.status.connect
     hide(world)
     await world.settled(2)
-    assert world.status.connect == told
+    assert world.status.connect == before
     assert world.left == []

@@ -82,21 +82,21 @@ async def test_release_follows_describe_then_reads_then_barrier_then_chains_in_o
     assert (steps.count("describe"), steps.count("release")) == (1, 1)
 
 
-async def test_by_default_the_pod_is_named_and_nobody_is_released() -> None:
+async def test_by_default_the_pod_is_named_and_no_member_is_released() -> None:
     world = await consuming(None)
     crashes(world)
     await world.round()
     assert released(world) == []
     assert not world.did("release")
-    (told,) = world.status.exceptions
-    assert (told.pod_name, told.reason) == ("web-0", "LockedOut")
+    (missing,) = world.status.exceptions
+    assert (missing.pod_name, missing.reason) == ("web-0", "LockedOut")
     assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
     assert world.condition("Ready")[0] == "False"
     assert world.status.members is not None
     assert (world.status.members.joined, world.status.members.missing) == (1, 1)
 
 
-async def test_told_status_stays_as_it_is_while_the_pod_is_locked_out() -> None:
+async def test_status_stays_the_same_while_the_pod_is_locked_out() -> None:
     world = await consuming(None)
     crashes(world)
     await world.round()
@@ -163,7 +163,7 @@ async def test_member_that_was_described_only_shortly_before_its_crash_is_left_t
 
 
 async def test_successor_that_joined_before_the_release_is_fenced_off_by_the_compare_and_set() -> None:
-    """The round acts on what it described; whoever took the seat since has another member id."""
+    """The round acts on what it described; a process that took the seat since has another member id."""
     world = await consuming()
     crashes(world)
     world.kafka.before["release"] = lambda: world.kafka.join(world.id_of(0), "its-successor") and None
@@ -174,8 +174,8 @@ async def test_successor_that_joined_before_the_release_is_fenced_off_by_the_com
     assert len(world.kafka.releases) == 1
 
 
-async def test_end_that_is_heard_of_while_the_group_is_described_is_acted_upon_at_once() -> None:
-    """The member is described, so it is of the run that was there well before, whose end has been told since."""
+async def test_end_that_arrives_while_the_group_is_described_is_acted_upon_at_once() -> None:
+    """The member is described, so it is of the run that was there well before, whose end was reported since."""
     world = await consuming()
 
     def crash() -> None:
@@ -204,7 +204,7 @@ async def test_process_in_back_off_is_released_before_it_is_started_again() -> N
     assert released(world) == [(GHOST, world.id_of(0))]
 
 
-async def test_crash_that_is_told_together_with_the_next_run_is_released() -> None:
+async def test_crash_that_is_reported_together_with_the_next_run_is_released() -> None:
     world = await consuming()
     shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1)))
     await world.round()
@@ -278,7 +278,7 @@ async def test_staticgroup_that_was_edited_since_the_round_began_sends_nothing()
     assert released(world) == []
 
 
-async def test_release_is_told_by_event_audit_line_and_metrics(caplog: pytest.LogCaptureFixture) -> None:
+async def test_release_appears_as_event_audit_line_and_metrics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "staticgroup.audit")
     world = await consuming()
     crashes(world)
@@ -312,7 +312,7 @@ async def test_release_that_is_not_allowed_names_the_right() -> None:
     [{"host_pid": True}, {"shares_processes": True}, {"phase_written_at_s": 1.0}, {"phase_has_statuses": False}],
     ids=["hostPID", "shareProcessNamespace", "clock ahead", "written by another"],
 )
-async def test_end_that_is_no_evidence_is_told_and_nobody_is_released(changes: dict[str, Any]) -> None:
+async def test_end_that_is_no_evidence_is_reported_and_no_member_is_released(changes: dict[str, Any]) -> None:
     world = await consuming()
     crashes(world, **changes)
     await world.settled(2)
@@ -320,7 +320,7 @@ async def test_end_that_is_no_evidence_is_told_and_nobody_is_released(changes: d
     assert reasons(world) == ["EndDoubted"]
 
 
-async def test_end_on_a_node_that_certificates_do_not_trust_is_told_and_nobody_is_released() -> None:
+async def test_end_on_a_node_that_certificates_do_not_trust_is_reported_and_no_member_is_released() -> None:
     world = await consuming()
     world.pods.nodes.clear()
     crashes(world)
@@ -331,7 +331,7 @@ async def test_end_on_a_node_that_certificates_do_not_trust_is_told_and_nobody_i
     assert released(world) == []
 
 
-async def test_nobody_is_released_while_the_pod_watch_is_not_whole() -> None:
+async def test_no_member_is_released_while_the_pod_watch_is_not_whole() -> None:
     world = await consuming()
     crashes(world)
     name, world.pods.watch_name = world.pods.watch_name, ""
@@ -343,7 +343,8 @@ async def test_nobody_is_released_while_the_pod_watch_is_not_whole() -> None:
 
 
 async def test_successor_that_was_described_while_the_clock_was_behind_is_not_taken_for_the_crashed_member() -> None:
-    """A machine that was stopped for half a minute goes on: its clock is set once the group was read, before the pods are."""
+    """A machine that was stopped for half a minute goes on: its clock is set once the group was read, before the pods
+    are."""
     world = await consuming()
     ended_s = world.now_s + 1
     world.now_s += 5
@@ -362,7 +363,9 @@ async def test_successor_that_was_described_while_the_clock_was_behind_is_not_ta
 
 
 @pytest.mark.parametrize("ahead_s", [0, 9])
-async def test_successor_is_not_released_for_an_end_that_the_kubelet_tells_late_by_a_clock_that_is_ahead(ahead_s: float) -> None:
+async def test_successor_is_not_released_for_an_end_that_the_kubelet_reports_late_by_a_clock_that_is_ahead(
+    ahead_s: float,
+) -> None:
     """The clocks of node and operator are within ten seconds; more than that is no premise of a release."""
     world = await consuming()
     ended_s = world.now_s
@@ -379,18 +382,19 @@ async def test_successor_is_not_released_for_an_end_that_the_kubelet_tells_late_
     assert released(world) == []
 
 
-async def test_that_a_member_may_be_locked_out_is_told_for_no_longer_than_a_session_though_nothing_else_happens() -> None:
-    """The container of a helper ends, whose ids nobody knows; the member lives in the other one, as the length of its session shows."""
+async def test_a_lock_out_is_reported_for_no_longer_than_a_session_though_nothing_else_happens() -> None:
+    """The container of a helper ends, whose ids nobody knows; the member lives in the other one, as the length of its
+    session shows."""
     world = await consuming()
     helper = crashed("helper", last_end=over("helper", finished_at_s=world.now_s + 0.5))
     for other in (runs("helper"), helper):
         world.start(0, joins=False, required=(runs(), other), phase_written_at_s=world.now_s)
         world.now_s += 1
     world.reconciler.memories.mark_changed(KEY)
-    told = []
+    seen = []
     for _ in range(8):
         await world.look()
-        told.append(reasons(world))
+        seen.append(reasons(world))
         world.now_s += 30
-    assert told[0] == ["ProcessMayLive"]
-    assert told[5:] == [[], [], []]
+    assert seen[0] == ["ProcessMayLive"]
+    assert seen[5:] == [[], [], []]

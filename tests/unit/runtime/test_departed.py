@@ -1,4 +1,4 @@
-"""Departed is decided once: whatever the plan finds departed, the reconciler has looked for the carriers of."""
+"""The reconciler has read the carriers of every member that the plan finds departed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from unit.runtime.operator_world import KEY, OperatorWorld, guards, static_group
 
 
 def meant(world: OperatorWorld, **changes: object) -> None:
-    """Change the StatefulSet; the watch of workloads has not heard of it, so only a consistent read shows it."""
-    world.kube.workloads["shop", "web"] = replace(world.kube.workloads["shop", "web"], **changes)  # type: ignore[arg-type]
+    """Change the StatefulSet; the watch of workloads has not delivered it, so only a consistent read shows it."""
+    workloads = world.kube.workloads
+    workloads["shop", "web"] = replace(workloads["shop", "web"], **changes)  # type: ignore[arg-type]
 
 
 async def scaled_down() -> OperatorWorld:
@@ -50,7 +51,7 @@ def scaled_beyond_all_bounds(world: OperatorWorld) -> None:
     meant(world, replicas=10**6)
 
 
-async def test_nobody_is_removed_while_the_consistent_read_asks_for_more_ids_than_are_served() -> None:
+async def test_no_member_is_removed_while_the_consistent_read_asks_for_more_ids_than_are_served() -> None:
     """Any of them may be wanted again."""
     world = await scaled_down()
     scaled_beyond_all_bounds(world)
@@ -69,7 +70,9 @@ async def test_a_consistent_read_that_fails_once_costs_one_round() -> None:
 
 
 @pytest.mark.parametrize("change", [deleted_in_the_foreground, deleted, scaled_further, moved])
-async def test_what_only_the_consistent_read_shows_departs_with_its_pods(change: Callable[[OperatorWorld], None]) -> None:
+async def test_what_only_the_consistent_read_shows_departs_with_its_pods(
+    change: Callable[[OperatorWorld], None],
+) -> None:
     world = await scaled_down()
     change(world)
     await world.settled(3)
@@ -85,7 +88,7 @@ async def test_ids_of_an_earlier_template_depart_with_their_pods_from_the_first_
     assert guards(world) == ["PodStillRunning"] * 3
 
 
-async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_removes_nobody() -> None:
+async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_removes_no_member() -> None:
     world = await OperatorWorld().started()
     world.scale(2)
     world.end(2)
@@ -102,7 +105,8 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
 
 
 async def test_end_from_before_the_first_description_explains_no_member() -> None:
-    """Ids without a scope may be held before the StaticGroup is there, and nobody described the group before that end."""
+    """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that
+    end."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     world.scale(3)
@@ -115,7 +119,7 @@ async def test_end_from_before_the_first_description_explains_no_member() -> Non
     assert world.left == []
 
 
-async def test_departed_members_of_a_group_that_nobody_can_leave_have_their_pods_but_cost_no_read() -> None:
+async def test_departed_members_that_cannot_be_removed_have_their_pods_but_cost_no_read() -> None:
     world = await scaled_down()
     world.kafka.group_type = GroupType.SHARE
     await world.round()

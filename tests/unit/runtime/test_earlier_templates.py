@@ -1,4 +1,4 @@
-"""Templates that were in force before: whose ids they made, and when they stop mattering."""
+"""Templates that were in force before: the ids that they made, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def held(world: OperatorWorld, instance_id: str) -> str:
 
 
 async def test_template_that_gives_one_pod_the_id_of_another_is_not_injected() -> None:
-    """With 22 replicas the roll begins at web-21, which would be given the id that live web-2 holds, and would fence it."""
+    """With 22 replicas the roll begins at web-21, which would be given the id that live web-2 holds, and would fence
+    it."""
     world = await of_the_earlier_template(22)
     held_by_web_2 = world.id_of(2)
     world.declare(static_group(generation=2))
@@ -66,8 +67,12 @@ async def test_template_that_gives_one_pod_the_id_of_another_is_not_injected() -
     assert world.status.injected.id_template == "{podName}-b." + world.scope
 
 
-@pytest.mark.parametrize("off", [{"mode": "Observe"}, {"identity": {"template": "{podName}.{scope}", "method": "None"}}])
-async def test_refused_template_does_not_keep_the_earlier_one_injected_where_nothing_is_to_be(off: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "off", [{"mode": "Observe"}, {"identity": {"template": "{podName}.{scope}", "method": "None"}}]
+)
+async def test_refused_template_does_not_keep_the_earlier_one_injected_where_nothing_is_to_be(
+    off: dict[str, object],
+) -> None:
     world = await of_the_earlier_template()
     world.declare(static_group(generation=2, **off))
     await world.settled(2)
@@ -105,7 +110,8 @@ async def test_member_that_joined_in_a_gap_with_an_id_of_an_earlier_template_is_
 
 
 async def test_living_pod_of_the_name_that_an_earlier_template_gave_the_id_to_holds_the_removal() -> None:
-    """web-21.<scope> was carried by web-21, which has ended; but the process of web-2 took it, of an annotation that was edited."""
+    """web-21.<scope> was carried by web-21, which has ended; but the process of web-2 took it, of an annotation that
+    was edited."""
     world = await of_the_earlier_template()
     both_in_force(world)
     the_id = f"web-21.{world.scope}"
@@ -143,7 +149,14 @@ async def test_name_that_could_not_be_read_is_not_taken_for_free() -> None:
     read_pod = world.kube.read_pod
 
     async def refuses_web_2(namespace: str, name: str) -> PodRead | KubeProblem:
-        problem = KubeProblem(kind=KubeProblemKind.UNAVAILABLE, verb="get", resource="pods", namespace=namespace, status=503, message="try later")
+        problem = KubeProblem(
+            kind=KubeProblemKind.UNAVAILABLE,
+            verb="get",
+            resource="pods",
+            namespace=namespace,
+            status=503,
+            message="try later",
+        )
         return problem if name == "web-2" else await read_pod(namespace, name)
 
     world.kube.read_pod = refuses_web_2  # type: ignore[method-assign]
@@ -219,7 +232,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
 
 
 def templates(world: OperatorWorld) -> list[str]:
-    """Return the earlier templates that the status names, by which other StaticGroups tell whether they conflict."""
+    """Return the earlier templates that the status names, by which other StaticGroups detect conflicts."""
     assert world.status.issued is not None
     return world.status.issued.templates
 
@@ -255,7 +268,8 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
 
 @pytest.mark.parametrize("is_fixed", [False, True])
 async def test_earlier_template_stays_while_pods_have_the_same_ids_from_annotations(is_fixed: bool) -> None:
-    """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods are rolled."""
+    """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods
+    are rolled."""
     world = OperatorWorld(identity={"template": "{workloadName}-{ordinal}.{scope}"})
     world.scale(3)
     await world.round()
@@ -301,7 +315,7 @@ async def keeps_what_was_out_of_sight(world: OperatorWorld) -> None:
 
 async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld) -> None:
     roll(world, 0, 1, 2)
-    start_as(world, "web-7", "u7", {"not-told"}, ids_are_fixed=False)
+    start_as(world, "web-7", "u7", {"not-shown"}, ids_are_fixed=False)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +328,9 @@ async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld)
         keeps_a_pod_of_which_nobody_sees_what_it_carries,
     ],
 )
-async def test_earlier_template_stays_while_something_may_have_its_ids(what: Callable[[OperatorWorld], Awaitable[None]]) -> None:
+async def test_earlier_template_stays_while_something_may_have_its_ids(
+    what: Callable[[OperatorWorld], Awaitable[None]],
+) -> None:
     world = await unscoped()
     await what(world)
     for _ in range(3):
@@ -323,8 +339,11 @@ async def test_earlier_template_stays_while_something_may_have_its_ids(what: Cal
     assert templates(world) == ["{podName}"]
 
 
-async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_beside_an_earlier_template_without_one() -> None:
-    """What StaticGroups there say of pods of the workload's name is asked of ids alone that do not tell whose they are."""
+async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_beside_an_earlier_template_without_one() -> (
+    None
+):
+    """What StaticGroups there say of pods of the workload's name matters only for ids that do not show their
+    StaticGroup."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     await world.started()

@@ -1,4 +1,5 @@
-"""Edits that come faster than a status can be written: each write meets a newer version of the object, which is no failure."""
+"""Edits that come faster than a status can be written: each write meets a newer version of the object, which is no
+failure."""
 
 from __future__ import annotations
 
@@ -32,8 +33,8 @@ class World(OperatorWorld):
         self._ahead_s = value - asyncio.get_running_loop().time()
 
 
-async def test_edits_that_follow_each_other_are_told_of_together() -> None:
-    """A write costs the API server as much as the edit, so one for each of them leaves it no time for anybody else."""
+async def test_edits_that_follow_each_other_are_reported_together() -> None:
+    """A write costs the API server as much as the edit, so one for each of them leaves it no time for other clients."""
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
     queue, writes = WorkQueue(world.reconciler.reconcile), len(world.kube.status_writes)
@@ -51,9 +52,11 @@ async def test_edits_that_follow_each_other_are_told_of_together() -> None:
     assert world.status.observed_generation == 101
 
 
-@pytest.mark.parametrize("what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"])
+@pytest.mark.parametrize(
+    "what", ["the Lease is lost", "a write fails once", "the clock is set back", "the StaticGroup is made again"]
+)
 async def test_edit_that_waits_meets_what_may_happen_meanwhile(what: str) -> None:
-    """What waits is told by whoever may still write, within the same time, and never twice."""
+    """A waiting message is written by the next process that may write, within the same time, and never twice."""
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
     queue = WorkQueue(world.reconciler.reconcile)
@@ -142,7 +145,10 @@ async def test_edits_that_never_end_do_not_make_a_write_at_every_conflict() -> N
     assert TRIES < len(tried_s) <= (10 / sum(RACE_PAUSES_S) + 1) * TRIES
 
 
-@pytest.mark.parametrize(("what", "written"), [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)])
+@pytest.mark.parametrize(
+    ("what", "written"),
+    [("nothing", 1), ("the Lease is lost", 0), ("the StaticGroup is deleted", 0), ("the next read fails", 0)],
+)
 async def test_status_is_written_after_the_pause_unless_something_stands_against_it(what: str, written: int) -> None:
     world = await World().started()
     tries = 0
@@ -154,7 +160,9 @@ async def test_status_is_written_after_the_pause_unless_something_stands_against
             case "the StaticGroup is deleted":
                 world.kube.objects.pop(("staticgroups", *KEY))
             case "the next read fails":
-                world.kube.problems["read_object"] = problem_of(503, verb="get", resource="staticgroups", namespace=KEY[0])
+                world.kube.problems["read_object"] = problem_of(
+                    503, verb="get", resource="staticgroups", namespace=KEY[0]
+                )
 
     def edit() -> None:
         nonlocal tries
@@ -170,7 +178,7 @@ async def test_status_is_written_after_the_pause_unless_something_stands_against
     assert len(world.kube.status_writes) == writes + written
 
 
-async def test_somebody_who_writes_the_status_itself_is_no_such_storm() -> None:
+async def test_writes_of_the_status_itself_are_no_such_storm() -> None:
     """Two writers of one status must not set each other's pace."""
     world = await World().started()
     world.declare(static_group(generation=2))

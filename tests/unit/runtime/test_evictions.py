@@ -1,6 +1,6 @@
 """Never remove a live member: random histories of pods, processes, brokers and operators, with the truth as the oracle.
 
-The machine knows what the operator cannot: which process lives and which process joined as which member. Whatever the
+The machine knows what the operator cannot: which process lives, and which one joined as which member. Whatever the
 order of force deletes, silent deaths, zombie rejoins, watch lag, gaps, fail-overs and restarts, every member that is
 removed must belong to a process that is dead (S1). The rules are those of the exhaustive model of one ordinal, on the
 real reconciler, plan, chain and memory.
@@ -169,7 +169,7 @@ class Evictions(RuleBasedStateMachine):
 
     @rule()
     def pod_is_replaced_unseen_and_forced_away_while_the_operator_looks(self) -> None:
-        """The attack on the order: a new pod comes and goes between two looks of a watch that lags."""
+        """The attack on the order: a new pod comes and goes between two events of a watch that lags."""
         self.world.pods.is_lagging = False
         self.world.pods.deliver()
         self.user_scales_down(0, ["graceful"] * ORDINALS)

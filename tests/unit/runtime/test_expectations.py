@@ -1,4 +1,5 @@
-"""A status that was sent and not yet seen: an answer, the watch or a read tells what became of it, and only one of somebody else is written over."""
+"""A status that was sent and not yet seen: an answer, the watch or a read shows what became of it, and only a status of
+another writer is written over."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ LOST = problem_of(504, verb="patch", resource="staticgroups", namespace="shop")
 
 
 async def with_lost_answer() -> OperatorWorld:
-    """Return a world whose last status reached the API server, which the operator was not told."""
+    """Return a world whose last status reached the API server, but whose watch did not deliver it."""
     world = await OperatorWorld().started()
     landing = world.kube.apply_status
 

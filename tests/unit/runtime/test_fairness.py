@@ -1,4 +1,4 @@
-"""Nobody waits for a stranger's broker: whose round begins when, in virtual time over the real queue."""
+"""No tenant waits for the broker of another one: starts of rounds in virtual time over the real queue."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_one_tenant_gets_half_of_the_places_that_move() -> None:
     assert len(brokers.begun) == 100
 
 
-async def test_tenants_take_turns_whoever_asked_first() -> None:
+async def test_tenants_take_turns_whichever_asked_first() -> None:
     brokers = Brokers()
     async with running(brokers, concurrency=2) as queue:
         for n in range(50):

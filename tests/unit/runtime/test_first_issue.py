@@ -26,13 +26,14 @@ def world_of(identity: dict[str, Any], **spec: Any) -> OperatorWorld:
 
 
 def join_elsewhere(world: OperatorWorld) -> None:
-    """Let three members of another cluster join from addresses that nobody here has."""
+    """Let three members of another cluster join from addresses that no pod here has."""
     for n in range(3):
         world.kafka.hosts[world.kafka.join(world.id_of(n), f"elsewhere-{n}")] = f"/10.9.0.{n}"
 
 
 def restored_in_another_cluster(there: OperatorWorld, uid: str = "sg-there", **spec: Any) -> OperatorWorld:
-    """Return the second cluster, to which the StaticGroup of the first was restored with its status, as by a backup of both."""
+    """Return the second cluster, to which the StaticGroup of the first was restored with its status, as by a backup of
+    both."""
     here = OperatorWorld()
     here.reconciler.gatherer.cluster_uid = "cluster-2"
     status = copy.deepcopy(there.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"])
@@ -48,14 +49,20 @@ def injects(world: OperatorWorld) -> bool:
 
 
 @pytest.mark.parametrize("identity", [WRITTEN, UNSCOPED], ids=["a written scope", "exclusive ids without a scope"])
-async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessions_end(identity: dict[str, Any]) -> None:
+async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessions_end(
+    identity: dict[str, Any],
+) -> None:
     world = world_of(identity)
     join_elsewhere(world)
     await world.settled(3)
     assert not injects(world)
     status, reason, message = world.condition("Injected")
     assert (status, reason) == ("False", "IdsHeldElsewhere")
-    assert f"3 members hold ids that pods would get, and no pod of this cluster has given them: {world.id_of(0)} from 10.9.0.0, " in message
+    assert (
+        f"3 members hold ids that pods would get, and no pod of this cluster has given them: "
+        f"{world.id_of(0)} from 10.9.0.0, "
+        in message
+    )
     assert "pods that start before ids are issued need a restart afterwards" in message
     assert world.condition("Ready")[0] == "False"
     world.kafka.members.clear()
@@ -102,12 +109,12 @@ async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_el
     await world.settled(2)
     assert not injects(world)
     assert world.condition("Injected")[1] == "IdsHeldElsewhere"
-    (told,) = {e.message for e in world.status.exceptions if e.kind.value == "WithoutId"}
-    assert "the condition Injected says why new pods get none" in told
+    (message,) = {e.message for e in world.status.exceptions if e.kind.value == "WithoutId"}
+    assert "the condition Injected says why new pods get none" in message
 
 
 async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
-    """Members whose pods nobody remembers hold the ids of ordinals that this StaticGroup has issued."""
+    """Members of unknown pods hold the ids of ordinals that this StaticGroup has issued."""
     world = world_of(WRITTEN)
     await world.round()
     world.is_policy_served = False
@@ -119,8 +126,12 @@ async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
     assert injects(world)
 
 
-@pytest.mark.parametrize(("identity", "expected"), [({}, True), (WRITTEN, False), (UNSCOPED, False)], ids=["drawn", "written", "unscoped"])
-async def test_while_the_brokers_are_away_only_ids_that_were_drawn_are_issued(identity: dict[str, Any], expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("identity", "expected"), [({}, True), (WRITTEN, False), (UNSCOPED, False)], ids=["drawn", "written", "unscoped"]
+)
+async def test_while_the_brokers_are_away_only_ids_that_were_drawn_are_issued(
+    identity: dict[str, Any], expected: bool
+) -> None:
     world = world_of(identity)
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(2)
@@ -157,7 +168,7 @@ async def test_status_of_another_cluster_injects_nothing_while_suspended() -> No
     assert here.status.injected is None
 
 
-# several consumers in a pod ------------------------------------------------------------------------------------------------
+# several consumers in a pod -------------------------------------------------------------------------------------------
 
 
 def consume(world: OperatorWorld, each: int, *, pods: int = 3) -> None:
@@ -178,7 +189,9 @@ async def test_pods_with_more_consumers_than_ids_get_none_until_the_spec_counts_
     assert not injects(world)
     status, reason, message = world.condition("Injected")
     assert (status, reason) == ("False", "TooManyMembers")
-    assert "6 members without an id are in the group, 2 of them from 10.0.0.0, and 3 pods would get 1 id each" in message
+    assert (
+        "6 members without an id are in the group, 2 of them from 10.0.0.0, and 3 pods would get 1 id each" in message
+    )
     assert "set spec.identity.membersPerPod" in message
     assert world.condition("Ready")[0] == "False"
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot", "membersPerPod": 2}))
@@ -216,7 +229,7 @@ async def test_ids_that_are_issued_stay_whatever_joins() -> None:
     assert injects(world)
 
 
-async def test_two_members_that_take_the_place_from_each_other_are_told_and_one_that_does_so_once_is_not() -> None:
+async def test_two_members_that_take_the_place_from_each_other_are_reported_and_one_that_does_so_once_is_not() -> None:
     world = await OperatorWorld().started()
     world.kafka.join(world.id_of(1), "second")
     await world.settled(1)

@@ -41,7 +41,7 @@ def test_every_kind_with_a_status_has_a_check() -> None:
 
 
 @pytest.mark.parametrize("kind", ["StaticGroup", "KafkaConnection", "ClusterKafkaConnection"])
-def test_object_that_nobody_has_looked_at_is_under_way(kind: str) -> None:
+def test_object_without_a_status_is_progressing(kind: str) -> None:
     assert health(static_group(), kind)[0] == "Progressing"
 
 
@@ -56,7 +56,7 @@ async def test_removal_that_is_under_way_leaves_it_healthy() -> None:
     assert health(seen(world))[0] == "Healthy"
 
 
-async def test_trouble_that_lasts_is_told_with_its_remedy() -> None:
+async def test_trouble_that_lasts_is_degraded_with_its_remedy() -> None:
     world = await OperatorWorld(identity={"scope": "5ca1ab1e"}).started()
     world.scale(2)
     world.end(2)
@@ -66,7 +66,7 @@ async def test_trouble_that_lasts_is_told_with_its_remedy() -> None:
     assert "the member leaves when its session expires" in message
 
 
-async def test_edit_that_nobody_has_looked_at_is_under_way() -> None:
+async def test_edit_that_was_not_observed_yet_is_progressing() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, removal={"holdSeconds": 20}))
     assert health(seen(world))[0] == "Progressing"
@@ -82,7 +82,7 @@ async def test_suspended_is_suspended() -> None:
 
 
 def test_connection_is_as_its_condition_says() -> None:
-    for told, expected in (("True", "Healthy"), ("False", "Degraded"), ("Unknown", "Progressing")):
-        ready = {"type": "Ready", "status": told, "reason": "Connected", "message": "as told"}
+    for status, expected in (("True", "Healthy"), ("False", "Degraded"), ("Unknown", "Progressing")):
+        ready = {"type": "Ready", "status": status, "reason": "Connected", "message": "as reported"}
         body = {"metadata": {"generation": 3}, "status": {"observedGeneration": 3, "conditions": [ready]}}
-        assert health(body, "KafkaConnection") == (expected, "as told")
+        assert health(body, "KafkaConnection") == (expected, "as reported")

@@ -1,7 +1,8 @@
-"""StaticGroups of one Kafka group come to one session timeout and leave it alone, in whatever order their rounds come.
+"""StaticGroups of one Kafka group agree on one session timeout and keep it, in whatever order their rounds run.
 
-Each is planned by the real plan, and read by the others from its real status through the real stores; between them stands one setting at
-the brokers. What they must come to is computed apart: the longest that any of them would set if it were alone.
+Each is planned by the real plan, and read by the others from its real status through the real stores; between them
+stands one setting at the brokers. What they must come to is computed apart: the longest that any of them would set if
+it were alone.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ NAMES = ("alpha", "beta", "gamma", "delta")
 
 @dataclass(frozen=True)
 class Party:
-    """What one StaticGroup is like: what it wants, and whether it may set it, rests, or has never been looked at."""
+    """One StaticGroup: the timeout that it wants, and whether it may set it, is suspended, or was never observed."""
 
     session: dict[str, Any]
     mode: str = "Manage"
@@ -61,7 +62,11 @@ def of_consumers(advised: Advice) -> Advice:
 
 parties = st.builds(
     Party,
-    session=st.builds(lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes}, session_timeouts, st.sampled_from([True, True, False])),
+    session=st.builds(
+        lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes},
+        session_timeouts,
+        st.sampled_from([True, True, False]),
+    ),
     mode=st.sampled_from(["Manage", "Manage", "Observe"]),
     rests=st.sampled_from([False, False, True]),
     is_new=st.sampled_from([False, False, False, True]),
@@ -88,7 +93,9 @@ class World:
 
     def body(self, n: int, status: dict[str, Any] | None) -> dict[str, Any]:
         party = self.parties[n]
-        found = static_group(uid=f"sg-{n}", protocol="Consumer", mode=party.mode, suspend=party.rests, sessionTimeout=party.session)
+        found = static_group(
+            uid=f"sg-{n}", protocol="Consumer", mode=party.mode, suspend=party.rests, sessionTimeout=party.session
+        )
         found["metadata"] |= {"name": NAMES[n]}
         found["spec"]["workloadRef"] = {"name": f"w{n}"}
         return found | ({"status": status} if status is not None else {})
@@ -105,13 +112,15 @@ class World:
         return value_ms
 
     def round(self, n: int) -> None:
-        """Let one look, set and tell, as a reconciler does."""
+        """Let one StaticGroup read, set and report, as a reconciler does."""
         key, party = ("shop", NAMES[n]), self.parties[n]
         spec, rivals = self.stores.groups[key].spec, rivals_of(self.stores, None, key)
         before = self.histories.get(n) or history(injected=None, absences=rollouts(*party.lengths_ms))
         snapshot = departure(
-            name=NAMES[n], uid=f"sg-{n}", workload=workload(2, termination_grace_s=party.grace_s), bounds=self.bounds, advice=party.advice,
-            group=group(member(0), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5), chains={}, fresh={},
+            name=NAMES[n], uid=f"sg-{n}", workload=workload(2, termination_grace_s=party.grace_s), bounds=self.bounds,
+            advice=party.advice,
+            group=group(member(0), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5), chains={},
+            fresh={},
             asked_by_others_ms=rivals.asked_by_others_ms, unheard=rivals.unheard, described_at_s=self.now_s,
         )  # fmt: skip
         decided = plan(spec, snapshot, before, self.now_s)
@@ -122,7 +131,14 @@ class World:
             after = replace(after, group_config=after.group_config.sent(decided.group_config, None, self.now_s))
         self.histories[n] = after
         assert not (decided.timeout and decided.timeout.group_config.is_elsewhere)
-        status = project(spec, snapshot, decided, Executed(), self.stores.groups[key].status, datetime.fromtimestamp(self.now_s, tz=UTC))
+        status = project(
+            spec,
+            snapshot,
+            decided,
+            Executed(),
+            self.stores.groups[key].status,
+            datetime.fromtimestamp(self.now_s, tz=UTC),
+        )
         self.stores.put_group(key, self.body(n, status.to_wire()))
         self.values_ms.append(self.value_ms)
         self.now_s += ROUND_S
@@ -158,9 +174,12 @@ def bounded(low_ms: int, high_ms: int, holds_ms: int) -> BrokerBounds:
 
 @settings(deadline=None, max_examples=120)
 @given(
-    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), within=bounds_ms, holds_ms=st.integers(1, 1_800_000), data=st.data()
+    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), within=bounds_ms,
+    holds_ms=st.integers(1, 1_800_000), data=st.data(),
 )  # fmt: skip
-def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(who: tuple[Party, ...], within, holds_ms, data) -> None:
+def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
+    who: tuple[Party, ...], within, holds_ms, data
+) -> None:
     world = World(who, bounded(*within, holds_ms))
     active = world.active()
     rounds = data.draw(st.permutations(active * 3))
@@ -181,7 +200,12 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(who: tuple[P
 
 
 @settings(deadline=None, max_examples=60)
-@given(who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), other=parties, within=bounds_ms, data=st.data())
+@given(
+    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple),
+    other=parties,
+    within=bounds_ms,
+    data=st.data(),
+)
 def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other: Party, within, data) -> None:
     who, other = tuple(replace(p, rests=False, is_new=False) for p in who), replace(other, rests=False, is_new=False)
     world = World(who, bounded(*within, 1))
@@ -205,8 +229,9 @@ def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other
     assert len(set(world.values_ms[settled - 1 :])) == 1
 
 
-def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
-    """A wants 115 s; B wants 670 and caps itself at 120: both come to 120, where one wrote 670 and the other one 120 for ever."""
+def test_number_that_each_contributes_is_capped_by_its_own_bounds_only() -> None:
+    """A wants 115 s; B wants 670 and caps itself at 120: both come to 120, where one wrote 670 and the other one 120
+    for ever."""
     short = Party(session={"writeGroupConfig": True})
     capped = Party(session={"writeGroupConfig": True, "maxSeconds": 120}, grace_s=400)
     world = World((short, capped), bounded(45_000, 1_800_000, 45_000))
@@ -216,8 +241,9 @@ def test_number_that_each_tells_is_capped_by_its_own_bounds_only() -> None:
     assert world.values_ms[2:] == [120_000] * 10
 
 
-def test_fixed_number_is_told_whatever_the_fleet_recommends() -> None:
-    """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had set."""
+def test_fixed_number_is_contributed_whatever_the_fleet_recommends() -> None:
+    """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had
+    set."""
     advised = of_consumers(advice())
     fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=advised)
     world = World((Party(session={"writeGroupConfig": True}), fixed), bounded(45_000, 1_800_000, 45_000))

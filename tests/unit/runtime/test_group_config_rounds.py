@@ -117,9 +117,9 @@ async def test_without_the_opt_in_nothing_is_ever_set() -> None:
     assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
 
 
-async def test_two_of_one_namespace_agree_on_the_longer_one_and_nobody_listens_to_others() -> None:
+async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_namespaces() -> None:
     world = await consumers()
-    for namespace, own_ms in (("shop", 151_000), ("strangers", 250_000)):
+    for namespace, own_ms in (("shop", 151_000), ("other", 250_000)):
         other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
         other["metadata"] |= {"namespace": namespace, "name": "returns"}
         other["status"] = {"timeout": {"ownMs": own_ms, "source": "Structural"}}
@@ -144,7 +144,7 @@ async def test_mode_observe_sets_nothing() -> None:
     assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
 
 
-async def test_missing_right_is_told_once_and_the_group_is_asked_again_after_five_minutes() -> None:
+async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after_five_minutes() -> None:
     world = await consumers()
     world.kafka.problems["set_group_config"] = DENIED
     await joined(world)
@@ -152,7 +152,9 @@ async def test_missing_right_is_told_once_and_the_group_is_asked_again_after_fiv
     assert (status, reason) == ("False", "AlterConfigsDenied")
     assert "ALTER_CONFIGS on Group 'orders' for User:op" in message
     assert world.condition("Ready")[:2] == ("False", "Degraded")
-    assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [("Warning", "GroupConfigRefused", DENIED.message)]
+    assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
+        ("Warning", "GroupConfigRefused", DENIED.message)
+    ]
     await world.round()
     assert sent(world) == []
     del world.kafka.problems["set_group_config"]

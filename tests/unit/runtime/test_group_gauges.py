@@ -8,7 +8,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from staticgroup.runtime.metrics import OF_GROUP, GroupGauge, Metrics
 
-SERIES = [("shop", "orders", "Ready", "True"), ("shop", "orders", "Odd\\ \"name\"\n", "False"), ("bill", "orders", "Ready", "False")]
+SERIES = [
+    ("shop", "orders", "Ready", "True"),
+    ("shop", "orders", 'Odd\\ "name"\n', "False"),
+    ("bill", "orders", "Ready", "False"),
+]
 
 
 def test_the_text_is_that_of_the_client_library() -> None:
@@ -29,7 +33,10 @@ def test_a_staticgroup_has_what_was_shown_last() -> None:
     gauge.show(("shop", "payments"), {("A",): 3})
     gauge.show(("shop", "orders"), {("B",): 4})
     (family,) = text_string_to_metric_families(generate_latest(registry).decode())
-    assert {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in family.samples} == {("orders", "B"): 4, ("payments", "A"): 3}
+    assert {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in family.samples} == {
+        ("orders", "B"): 4,
+        ("payments", "A"): 3,
+    }
     gauge.show(("shop", "orders"), {})
     assert registry.get_sample_value("held", {"namespace": "shop", "staticgroup": "orders", "guard": "B"}) is None
     gauge.clear()

@@ -2,7 +2,7 @@
 
 The one idea: the oracle is the process table of this test, which the operator never sees. Pods are force-deleted while
 their processes live on, watches lose events, operators restart with and without a position, statuses lose parts, scales
-come and go while nobody looks. What the rule assumes is kept: a process whose object is gone joins no later than `settle`.
+come and go unseen. What the rule assumes is kept: a process whose object is gone joins no later than `settle`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ SETTLE_S = 2 * SESSION_TIMEOUT_MS / 1000
 
 @dataclass
 class Process:
-    """One container process; it has another member id whenever it joins. `gone_s`: when its object went, while it lived."""
+    """One container process; it has another member id whenever it joins. `gone_s`: when its object went, while it
+    lived."""
 
     uid: str
     ordinal: int
@@ -100,8 +101,10 @@ class Play:
         self.world.remove_object(ordinal)
 
     def join(self, process: Process | None = None) -> None:
-        """Let a living process take its id, whoever holds it."""
-        living = [p for p in self.processes if p.is_alive and (p.gone_s is None or self.world.now_s < p.gone_s + SETTLE_S)]
+        """Let a living process take its id from any holder."""
+        living = [
+            p for p in self.processes if p.is_alive and (p.gone_s is None or self.world.now_s < p.gone_s + SETTLE_S)
+        ]
         process = process or (self.rng.choice(living) if living else None)
         if process is not None:
             process.member_ids.add(self.world.kafka.join(self.world.id_of(process.ordinal)))

@@ -1,7 +1,8 @@
-"""A renewal of the Lease that comes late: the holder may not write for a moment, nobody else had the Lease, nothing is lost.
+"""A renewal of the Lease that comes late: the holder may not write for a moment, no other replica had the Lease, and
+nothing is lost.
 
-`ActiveLease.run` tells only of changes that it sees between two of its attempts. One that takes longer than the deadline leaves
-is none, so no new term begins, and whatever was due meanwhile has to come again by itself.
+`ActiveLease.run` reports only changes that it sees between two of its attempts. One that takes longer than the deadline
+leaves is none, so no new term begins, and whatever was due meanwhile has to come again by itself.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def reporter_of(world: OperatorWorld) -> ConnectionReporter:
 
 
 @pytest.mark.parametrize("is_late_at_once", [True, False], ids=["from the start", "while the brokers are asked"])
-async def test_connection_is_told_afterwards(is_late_at_once: bool) -> None:
+async def test_connection_gets_its_status_afterwards(is_late_at_once: bool) -> None:
     world = OperatorWorld()
     reporter = reporter_of(world)
     world.is_holder = not is_late_at_once

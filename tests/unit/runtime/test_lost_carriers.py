@@ -77,11 +77,22 @@ class Group:
         naming = naming_of(spec(), history())
         view = group(*(member(n) for n in held))
         gatherer = SightGatherer(
-            pods=self.pods, nodes=Nodes(), lifecycle=NodeLifecycle.UNTRUSTED, may_be_of=lambda pod: False,  # type: ignore[arg-type]
-            read_node=None, clock_ahead_s=lambda: 0.0,  # type: ignore[arg-type]
+            pods=self.pods,
+            nodes=Nodes(),
+            lifecycle=NodeLifecycle.UNTRUSTED,
+            may_be_of=lambda pod: False,
+            read_node=None,  # type: ignore[arg-type]
+            clock_ahead_s=lambda: 0.0,
         )
         sight = await gatherer.gather(
-            "shop", naming, CONSUMER_ROLE, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s, brokers="b",
+            "shop",
+            naming,
+            CONSUMER_ROLE,
+            view,
+            self.members,
+            described_at_s=self.at_s,
+            dated_at_s=NOW_S + self.at_s,
+            brokers="b",
         )
         self.members = described(
             self.members, {id_of(n): f"m{n}" for n in held}, sight, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S
@@ -90,7 +101,12 @@ class Group:
 
 
 async def test_a_carrier_of_which_nothing_is_known_is_a_suspect_of_the_ids_that_it_may_hold() -> None:
-    world = Group(Pods(), members(attributions={id_of(2): attributed("m2", "gone", UNSEEN), id_of(1): attributed("m1", "gone", UNATTRIBUTED)}))
+    world = Group(
+        Pods(),
+        members(
+            attributions={id_of(2): attributed("m2", "gone", UNSEEN), id_of(1): attributed("m1", "gone", UNATTRIBUTED)}
+        ),
+    )
     assert await world.look(1, 2) == ["gone"]
     (found,) = world.members.suspects
     assert (found.pod_name, found.instance_ids) == ("web-1", {id_of(1), id_of(2)})
@@ -105,7 +121,8 @@ async def test_a_carrier_that_is_known_or_whose_watch_is_not_whole_is_none() -> 
 
 
 async def test_it_is_taken_in_once_and_dropped_for_members_to_come_for_good_while_no_member_is_its_own() -> None:
-    """It is a carrier of the member of a seat that is wanted no more; the seat that it may hold as well is another one's."""
+    """It is a carrier of the member of a seat that is wanted no more; the seat that it may hold as well is another
+    one's."""
     held = {id_of(2): attributed("m2", "gone"), id_of(1): attributed("m1", "u1")}
     world = Group(Pods(known_pod(1, "u1")), members(attributions=held))
     seen = [await world.look(1, 2) for _ in range(3)]
@@ -124,9 +141,9 @@ async def test_it_is_not_taken_in_anew_after_its_silence() -> None:
     assert world.members.attributions[id_of(2)].carriers == guessed.carriers
 
 
-async def test_what_a_status_tells_of_it_is_not_replaced_by_less() -> None:
-    told = suspect("gone", node_name="n7", provider="aws")
-    world = Group(Pods(), members(attributions={id_of(2): attributed("m2", "gone")}, suspects=(told,)))
+async def test_a_suspect_of_the_status_is_not_replaced_by_less() -> None:
+    written = suspect("gone", node_name="n7", provider="aws")
+    world = Group(Pods(), members(attributions={id_of(2): attributed("m2", "gone")}, suspects=(written,)))
     await world.look(2)
     (found,) = world.members.suspects
     assert (found.node_name, found.provider) == ("n7", "aws")

@@ -1,4 +1,5 @@
-"""A run that its kubelet or runtime has lost may live on: its pod is a suspect, whatever its object says and whoever asks."""
+"""A run that its kubelet or runtime has lost may live on: so its pod is a suspect, whatever its object says and for
+every reader."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ REBOOTED = replace(NODE, boot="boot-2")
 
 
 async def with_boots(**spec: object) -> OperatorWorld:
-    """Return a world whose node tells its boots."""
+    """Return a world whose node shows its boot ids."""
     world = OperatorWorld(**spec)
     world.kube.nodes["n1"] = BOOTED
     return await world.started()
@@ -28,7 +29,9 @@ def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
     """Let the kubelet lose the first run, whose process holds the seat, and start another one."""
     lost = over(run="a", finished_at_s=world.now_s - 1, reason="ContainerStatusUnknown")
     second = runs(run="b", restarts=1, after=lost, was_lost=True)
-    world.start(ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None)
+    world.start(
+        ordinal, joins=False, required=(second,), restart_count=1, phase_written_at_s=world.now_s, ready_since_s=None
+    )
 
 
 def next_run(world: OperatorWorld) -> None:
@@ -38,7 +41,8 @@ def next_run(world: OperatorWorld) -> None:
 
 
 async def loses_a_run_and_goes_on(world: OperatorWorld, restart_after: int) -> None:
-    """Lose the first run and crash the second one; the operator is restarted after the first or second of these steps, or not at all (0)."""
+    """Lose the first run and crash the second one; the operator is restarted after the first or second of these steps,
+    or not at all (0)."""
     for n, step in enumerate((run_is_lost, next_run), start=1):
         world.now_s += 60
         step(world)
@@ -91,7 +95,7 @@ async def test_a_lost_run_is_over_with_the_boot_of_its_node(is_over: bool) -> No
 
 
 @pytest.mark.parametrize("restart_after", [0, 1, 2])
-async def test_nobody_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
+async def test_no_member_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
     """Also where the operator is restarted when nothing shows the loss any more."""
     world = OperatorWorld(protocol="Auto", crashRelease="Release")
     world.kafka.group_type = GroupType.CONSUMER

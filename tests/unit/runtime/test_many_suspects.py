@@ -1,4 +1,5 @@
-"""Pods that vanish by the hundred, by a kubelet that rejects them or by a tenant who wills it, cost only whom they may be."""
+"""Pods that vanish by the hundred, because a kubelet rejects them or a tenant deletes them, hold only members that they
+may be."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ async def passes(world: OperatorWorld, seconds: float) -> None:
 def is_rejected(world: OperatorWorld, uid: str) -> None:
     """Let a kubelet reject web-2, and the StatefulSet controller delete it: nothing of it ran, and no end says so."""
     values: dict[str, Any] = {
-        "instance_ids": frozenset({world.id_of(2)}), "ids_are_fixed": True, "required": NEVER_RAN, "ready_since_s": None,
+        "instance_ids": frozenset({world.id_of(2)}),
+        "ids_are_fixed": True,
+        "required": NEVER_RAN,
+        "ready_since_s": None,
         "started_containers": frozenset(),
     }
     world._happens(pod_version(2, uid, phase="Failed", phase_manager="kubelet", phase_has_statuses=False, **values))
@@ -75,8 +79,10 @@ def stray(world: OperatorWorld, number: int, ids: set[str], *, is_ended: bool = 
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
-@pytest.mark.parametrize(("pods", "ids"), [(1, 0), (250, 1), (1, 600)], ids=["the id of a seat", "a scope in each of many", "many in one"])
-async def test_pods_of_a_tenant_hold_nobody_who_was_there_before(pods: int, ids: int, is_ended: bool) -> None:
+@pytest.mark.parametrize(
+    ("pods", "ids"), [(1, 0), (250, 1), (1, 600)], ids=["the id of a seat", "a scope in each of many", "many in one"]
+)
+async def test_pods_of_a_tenant_hold_no_member_that_was_there_before(pods: int, ids: int, is_ended: bool) -> None:
     world = await OperatorWorld().started()
     for n in range(pods):
         made = {f"x{n}-{k}.{world.scope}" for k in range(ids)} or {world.id_of(2)}
@@ -90,7 +96,7 @@ async def test_pods_of_a_tenant_hold_nobody_who_was_there_before(pods: int, ids:
 
 
 @pytest.mark.parametrize("more_ids", [0, 600])
-async def test_a_pod_of_a_tenant_holds_who_joins_with_its_id_and_nobody_else(more_ids: int) -> None:
+async def test_a_pod_of_a_tenant_holds_only_members_that_join_with_its_id(more_ids: int) -> None:
     """Also where the operator is restarted meanwhile, and the pod carried more ids than a status has room for."""
     world = await OperatorWorld().started()
     stray(world, 0, {world.id_of(2), *(f"{n}.{world.scope}" for n in range(more_ids))})
@@ -111,7 +117,7 @@ async def test_a_pod_of_a_tenant_holds_who_joins_with_its_id_and_nobody_else(mor
 
 @pytest.mark.parametrize("looks_between", [0, 1])
 async def test_a_member_that_was_removed_while_it_lived_is_not_removed_again(looks_between: int) -> None:
-    """Its process is nobody's pod. In such a group it joins again under the member id that it has."""
+    """Its process belongs to no known pod. In such a group it joins again under the member id that it has."""
     world = OperatorWorld(protocol="Auto")
     world.kafka.group_type = GroupType.CONSUMER
     await world.started()

@@ -1,4 +1,4 @@
-"""Who was there when a member joined, by whole rounds: what is read for it and when, what is remembered, and what is taken up again."""
+"""Carriers of members in whole rounds: what is read and when, what is remembered, and what a restart continues with."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lose(world: OperatorWorld, successor: str = "u2b") -> None:
 
 
 async def passes(world: OperatorWorld, seconds: float, step_s: float = 60.0) -> None:
-    """Let time pass with a look at each step."""
+    """Let time pass with a round at each step."""
     for _ in range(math.ceil(seconds / step_s)):
         world.now_s += step_s
         await world.round()
@@ -49,7 +49,7 @@ async def departs(world: OperatorWorld, uid: str = "u2b") -> None:
     await world.settled(3)
 
 
-# what is read, and when ------------------------------------------------------------------------------------------------
+# what is read, and when -----------------------------------------------------------------------------------------------
 
 
 async def test_a_member_is_attributed_behind_its_description_and_removed_behind_reads_and_barrier() -> None:
@@ -100,7 +100,8 @@ async def test_a_member_is_seen_for_the_first_time_once_the_watch_has_passed_a_r
 
 
 async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> None:
-    """The new pod never joins; the member of the old one is dead since that has ended, whoever has its name."""
+    """The new pod never joins; the member of the old one is dead since that has ended, although the new one has its
+    name."""
     world = await OperatorWorld().started()
     world.end(2)
     world.start(2, "u2b", joins=False)
@@ -112,8 +113,8 @@ async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> N
     assert left(world) == [world.id_of(2)]
 
 
-async def test_a_member_that_joins_after_every_pod_has_ended_is_nobodys() -> None:
-    """Somebody starts the consumer outside of what is watched, with the environment of the pod."""
+async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -> None:
+    """A user starts the consumer outside of the cluster, with the environment of the pod."""
     world = await OperatorWorld().started()
     world.scale(2)
     del world.kafka.members[world.id_of(2)]
@@ -127,8 +128,11 @@ async def test_a_member_that_joins_after_every_pod_has_ended_is_nobodys() -> Non
 
 
 @pytest.mark.parametrize("is_restarted", [False, True])
-async def test_a_stranger_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(is_restarted: bool) -> None:
-    """Ids are given to pods only: who holds one beside its pod is taken for it. A restart of the operator forgets nothing of that."""
+async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(
+    is_restarted: bool,
+) -> None:
+    """Ids are given to pods only: a client that holds one beside its pod is taken for it, also after a restart of the
+    operator."""
     world = await OperatorWorld().started()
     world.kafka.join(world.id_of(2), "joined-beside-u2")
     await world.settled(2)
@@ -141,7 +145,7 @@ async def test_a_stranger_that_took_the_seat_before_the_pod_was_replaced_is_remo
     assert world.left == [("joined-beside-u2", world.id_of(2))]
 
 
-# suspects --------------------------------------------------------------------------------------------------------------
+# suspects -------------------------------------------------------------------------------------------------------------
 
 
 def kafka_is_away(world: OperatorWorld) -> None:
@@ -149,7 +153,14 @@ def kafka_is_away(world: OperatorWorld) -> None:
 
 
 def workload_is_unreadable(world: OperatorWorld) -> None:
-    problem = KubeProblem(kind=KubeProblemKind.UNAVAILABLE, verb="get", resource="statefulsets", namespace="shop", status=503, message="later")
+    problem = KubeProblem(
+        kind=KubeProblemKind.UNAVAILABLE,
+        verb="get",
+        resource="statefulsets",
+        namespace="shop",
+        status=503,
+        message="later",
+    )
     world.stores.workloads.clear()
     world.kube.problems["read_workload"] = problem
 
@@ -175,7 +186,7 @@ async def test_suspects_are_remembered_whatever_else_a_round_comes_to(hurdle: Ca
     assert suspects(world) == ["u2"]
 
 
-async def test_a_suspect_holds_who_joined_beside_it_and_nobody_else() -> None:
+async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
     world = await OperatorWorld().started()
     lose(world)
     await world.settled(2)
@@ -190,7 +201,7 @@ async def test_a_suspect_holds_who_joined_beside_it_and_nobody_else() -> None:
     assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
 
 
-async def test_a_suspect_that_was_silent_for_long_is_no_carrier_of_who_joins_then_and_stays_one_of_who_joined_before() -> None:
+async def test_a_suspect_that_was_silent_for_long_is_a_carrier_only_of_members_that_joined_before() -> None:
     world = await OperatorWorld().started()
     lose(world)
     await world.round()
@@ -238,9 +249,16 @@ async def test_a_pause_between_descriptions_begins_a_silence_anew() -> None:
         (60.0, {"grace_s": 400}, 400.0),
         (60.0, {"session_timeouts_ms": (200_000,)}, 400.0),
     ],
-    ids=["twice the session timeout of the pods", "the setting", "the grace of a pod", "the longest of the session timeouts"],
+    ids=[
+        "twice the session timeout of the pods",
+        "the setting",
+        "the grace of a pod",
+        "the longest of the session timeouts",
+    ],
 )
-async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_grace(least_s: float, pod: dict[str, Any], settle_s: float) -> None:
+async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_grace(
+    least_s: float, pod: dict[str, Any], settle_s: float
+) -> None:
     world = await OperatorWorld(settle_s=least_s).started()
     world.remove_object(2)
     world.start(2, "u2b", joins=False, **pod)
@@ -255,7 +273,9 @@ async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_gr
 async def test_the_session_timeout_of_the_group_lengthens_a_silence_where_the_brokers_set_it() -> None:
     world = OperatorWorld(settle_s=60.0, protocol="Consumer")
     world.kafka.group_type = GroupType.CONSUMER
-    world.kafka.broker_bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=300_000)
+    world.kafka.broker_bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=300_000
+    )
     await world.started()
     world.remove_object(2)
     del world.kafka.members[world.id_of(2)]
@@ -280,7 +300,7 @@ async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
     assert left(world) == [world.id_of(2)]
 
 
-# the member's own address ------------------------------------------------------------------------------------------------
+# the member's own address ---------------------------------------------------------------------------------------------
 
 
 async def at_addresses(group_type: GroupType, *, of_the_lost: str = "10.0.0.2") -> OperatorWorld:
@@ -302,13 +322,17 @@ async def at_addresses(group_type: GroupType, *, of_the_lost: str = "10.0.0.2") 
     return world
 
 
-@pytest.mark.parametrize(("group_type", "carriers"), [(GroupType.CONSUMER, ["u2b"]), (GroupType.CLASSIC, ["u2", "u2b"])])
-async def test_a_member_that_speaks_from_the_address_of_one_pod_is_of_that_pod_where_it_is_fresh(group_type: GroupType, carriers: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("group_type", "carriers"), [(GroupType.CONSUMER, ["u2b"]), (GroupType.CLASSIC, ["u2", "u2b"])]
+)
+async def test_a_member_with_the_address_of_one_pod_is_of_that_pod_where_the_address_is_fresh(
+    group_type: GroupType, carriers: list[str]
+) -> None:
     world = await at_addresses(group_type)
     assert seat(world).carriers == carriers
 
 
-async def test_an_address_that_a_suspect_was_seen_with_too_tells_nothing() -> None:
+async def test_an_address_that_a_suspect_had_too_names_no_pod() -> None:
     world = await at_addresses(GroupType.CONSUMER, of_the_lost="10.0.0.9")
     assert seat(world).carriers == ["u2", "u2b"]
 

@@ -1,7 +1,7 @@
-"""A suspect that is remembered nowhere: whoever joins then may be its process, so the watch counts as young.
+"""A suspect that is remembered nowhere: a member that joins then may be of its process, so the watch counts as young.
 
-In each story web-2 is force-deleted while its process lives, what tells of it is lost, an operator goes on from the stored position behind the
-deletion, and the process takes the seat again beside its successor, which ends.
+In each story web-2 is force-deleted while its process lives, what shows that is lost, an operator goes on from the
+stored position behind the deletion, and the process takes the seat again beside its successor, which ends.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ async def test_status_that_is_emptied_under_a_watch_that_is_days_old() -> None:
     assert (left(world), guards(world)) == ([], ["JoinedBeforeWatch"])
 
 
-@pytest.mark.parametrize("spec", [{"identity": SHARED_ID}, {"identity": SHARED_ID, "suspend": True}], ids=["planned", "suspended"])
+@pytest.mark.parametrize(
+    "spec", [{"identity": SHARED_ID}, {"identity": SHARED_ID, "suspend": True}], ids=["planned", "suspended"]
+)
 async def test_pod_that_is_lost_while_the_ids_have_no_rule(spec: dict[str, Any]) -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, **spec))
@@ -57,11 +59,13 @@ async def test_pod_that_is_lost_while_the_ids_have_no_rule(spec: dict[str, Any])
     assert UNSEEN in seat(world).carriers
 
 
-async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = await OperatorWorld().started()
     reconciler = world.reconciler
     await world.look()
-    start_as(world, "canary-0", "stray", {world.id_of(1)})  # no event of a pod of another name tells of the StaticGroup
+    start_as(world, "canary-0", "stray", {world.id_of(1)})  # no event of a pod of another name wakes the StaticGroup
     force_delete(world, "canary-0")
 
     async def cut(*_: Any) -> bool:
@@ -157,7 +161,9 @@ async def test_static_group_that_cannot_be_read_holds_no_position_once_it_is_del
     assert world.reconciler.memories.unstored_since_s(0.0) is None
 
 
-async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The stored position of the pod watch is that of all StaticGroups, so it must not wait for the brokers of one."""
     world = await OperatorWorld().started()
     memories = world.reconciler.memories

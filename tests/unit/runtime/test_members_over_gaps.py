@@ -1,4 +1,4 @@
-"""What is remembered of members over hand-overs and gaps of the watch, and who may be of a pod that nobody saw."""
+"""Memory of members over hand-overs and gaps of the watch, and members that may be of an unseen pod."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ async def test_what_is_remembered_is_written_and_read_back() -> None:
     assert (before.watch or "").startswith(world.pods.watch_name)
     world.restart()
     await world.settled(2)
-    assert (world.status.seats, world.status.suspects, world.status.watch) == (before.seats, before.suspects, before.watch)
+    assert (world.status.seats, world.status.suspects, world.status.watch) == (
+        before.seats,
+        before.suspects,
+        before.watch,
+    )
     world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
     await world.settled(1)
     assert seat(world, 1).carriers == ["u1"]
@@ -43,7 +47,7 @@ async def test_a_carrier_that_is_not_shown_any_more_is_a_suspect_since_one_momen
     assert world.status.suspects == first
 
 
-async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_may_be_of_a_pod_that_nobody_saw() -> None:
+async def test_members_of_before_a_gap_keep_their_carriers_and_later_ones_may_be_of_an_unseen_pod() -> None:
     world = await OperatorWorld().started()
     gap(world)
     world.kafka.join(world.id_of(1), "after-the-gap")
@@ -57,7 +61,7 @@ async def test_members_of_before_a_gap_keep_their_carriers_and_who_joins_then_ma
     assert guards(world) == ["JoinedBeforeWatch"]
 
 
-async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_nothing_unseen() -> None:
+async def test_a_member_that_joins_once_the_watch_was_whole_for_long_enough_has_no_unseen_carrier() -> None:
     world = await OperatorWorld().started()
     gap(world)
     await world.round()
@@ -69,7 +73,7 @@ async def test_who_joins_once_the_watch_was_whole_for_long_enough_is_held_by_not
 
 
 async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked_for() -> None:
-    """The answer may tell of then, however late it comes."""
+    """The answer may show the state before the gap, however late it comes."""
     world = await OperatorWorld().started()
     gap(world)
     await world.round()
@@ -85,7 +89,7 @@ async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked
     assert (world.status.watch or "").startswith(world.pods.watch_name)
 
 
-async def test_nobody_is_missed_while_the_watch_is_not_whole() -> None:
+async def test_no_member_is_missing_while_the_watch_is_not_whole() -> None:
     """A process that has not listed the pods yet knows of none."""
     world = await OperatorWorld().started()
     name = world.pods.watch_name
@@ -115,7 +119,7 @@ async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silenc
 
 
 async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -> None:
-    """Nobody can have had its ids before."""
+    """No process can have had its ids before."""
     world = await OperatorWorld().started(2)
     assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]
 

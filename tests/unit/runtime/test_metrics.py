@@ -52,8 +52,8 @@ async def test_member_that_comes_back_through_a_rebalance_is_none() -> None:
     assert value(world, "static_rejoins_total") == 0
 
 
-async def test_member_whose_seat_nobody_wants_any_more_is_none() -> None:
-    """A zombie that joins afresh saved nobody a rebalance."""
+async def test_member_whose_seat_is_not_wanted_any_more_is_not_counted() -> None:
+    """A zombie that joins afresh has saved no rebalance."""
     world = await OperatorWorld().started()
     world.scale(2)
     await world.round()
@@ -91,7 +91,7 @@ async def test_each_condition_is_gauged_with_the_reason_that_it_has_now() -> Non
     assert conditions(world)["Connected"] == ("False", "BrokersUnreachable")
 
 
-async def test_suspects_are_counted_for_as_long_as_they_hold_who_joins() -> None:
+async def test_suspects_are_counted_for_as_long_as_they_hold_new_members() -> None:
     world = await OperatorWorld().started()
     assert value(world, "suspects") == 0
     world.remove_object(2)
@@ -105,7 +105,7 @@ async def test_suspects_are_counted_for_as_long_as_they_hold_who_joins() -> None
     assert value(world, "suspects") == 0
 
 
-async def test_suspended_group_has_no_figures_that_nobody_reads_any_more() -> None:
+async def test_suspended_group_has_no_figures() -> None:
     world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)

@@ -1,4 +1,4 @@
-"""What is told as Events and audit lines: alarms only for what needs a person, every removal with its evidence."""
+"""Events and audit lines: a Warning only for what needs a person, every removal with its evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from staticgroup.kube.problem import problem_of
 from .operator_world import CANARY, UNREACHABLE, OperatorWorld, static_group
 
 
-def told(world: OperatorWorld, type_: str) -> list[str]:
+def events_of(world: OperatorWorld, type_: str) -> list[str]:
     return [reason for t, reason, _ in world.kube.events if t == type_]
 
 
@@ -35,8 +35,8 @@ async def test_whole_life_of_a_rolling_restart_and_a_scale_down_posts_no_warning
     world.end(2, "next-u2")
     await world.settled()
     assert [i for _, i in world.left] == [world.id_of(2)]
-    assert told(world, "Warning") == []
-    assert told(world, "Normal") == ["MemberRemoved"]
+    assert events_of(world, "Warning") == []
+    assert events_of(world, "Normal") == ["MemberRemoved"]
 
 
 async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidence(
@@ -56,12 +56,12 @@ async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidenc
     assert "E1" in message
 
 
-async def test_ready_that_turns_false_is_told_once_and_its_return_too() -> None:
+async def test_ready_that_turns_false_is_one_event_and_its_return_another() -> None:
     world = await OperatorWorld().started()
     world.kube.events.clear()
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(4)
-    assert told(world, "Warning") == ["Degraded"]
+    assert events_of(world, "Warning") == ["Degraded"]
     world.kafka.problems.clear()
     await world.settled(4)
     assert world.kube.events[1:] == [("Normal", "Reconciled", world.condition("Ready")[2])]
@@ -84,16 +84,16 @@ async def test_suspending_is_the_users_own_act_and_no_alarm() -> None:
     world.kube.events.clear()
     world.declare(static_group(generation=2, suspend=True))
     await world.round()
-    assert told(world, "Warning") == []
+    assert events_of(world, "Warning") == []
 
 
-async def test_held_removal_is_told_when_its_guard_is_new_and_not_every_round() -> None:
+async def test_held_removal_is_an_event_only_when_its_guard_is_new() -> None:
     world = await OperatorWorld().started()
     world.scale(2)
     world.remove_object(2)
     world.kube.events.clear()
     await world.settled(5)
-    assert told(world, "Warning").count("RemovalHeld") == 1
+    assert events_of(world, "Warning").count("RemovalHeld") == 1
 
 
 async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:

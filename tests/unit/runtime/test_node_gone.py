@@ -28,7 +28,11 @@ async def lost_with_its_node(
     world.scale(3)
     await world.round()
     for ordinal in range(3):
-        placed = {"node_name": "n2", "scheduled_at_s": None if placed_s is None else world.now_s + placed_s} if ordinal == 2 else {}
+        placed = (
+            {"node_name": "n2", "scheduled_at_s": None if placed_s is None else world.now_s + placed_s}
+            if ordinal == 2
+            else {}
+        )
         world.start(ordinal, **placed)
     await world.settled(2)
     world.scale(2)
@@ -90,8 +94,9 @@ async def test_a_process_that_finds_the_pod_gone_anew_believes_the_one_that_saw_
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-async def test_a_node_that_another_machine_took_over_tells_nothing_of_the_first(restarts: bool) -> None:
-    """Its name is all that the machines share: the first one may run on, cut off, while the second is switched off and its Node goes."""
+async def test_a_node_that_another_machine_took_over_proves_nothing_about_the_first(restarts: bool) -> None:
+    """Its name is all that the machines share: the first one may run on, cut off, while the second is switched off and
+    its Node goes."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
     world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
@@ -123,7 +128,7 @@ async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: 
     assert [s.uid for s in world.status.suspects] == ["u2"]
 
 
-async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_tells_nothing() -> None:
+async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_proves_nothing() -> None:
     """The watch of Nodes goes on while the API server is asked, and what it brings counts."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     node, read_node = world.kube.nodes["n2"], world.kube.read_node

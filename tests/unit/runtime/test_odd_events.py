@@ -1,4 +1,4 @@
-"""Odd but legal users and events: each test tells one story in which a rule of the house once did not hold."""
+"""Odd but legal users and events: each test is one case in which a rule once did not hold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .test_shared_workload import AUDIT, SharedWorld
 
 
 async def test_pod_with_a_number_beyond_every_ordinal_in_its_name_stops_nothing() -> None:
-    """Somebody runs `kubectl run web-$(date +%Y%m%d%H%M%S)` beside a StatefulSet `web`: no status can be written any more."""
+    """A user runs `kubectl run web-$(date +%Y%m%d%H%M%S)` beside a StatefulSet `web`: no status can be written any
+    more."""
     world = await OperatorWorld().started()
     start_as(world, "web-20261122093000", "script", set(), ids_are_fixed=False)
     await world.settled(2)
@@ -21,7 +22,8 @@ async def test_pod_with_a_number_beyond_every_ordinal_in_its_name_stops_nothing(
 
 
 async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
-    """While suspended nobody is described; the pods of before the rollout have ended gracefully, each with a certificate."""
+    """While suspended the group is not described; the pods of before the rollout have ended gracefully, each with a
+    certificate."""
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     await world.settled(2)

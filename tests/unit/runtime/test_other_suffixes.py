@@ -27,12 +27,13 @@ async def _whose_client_appends_minus_0() -> OperatorWorld:
 
 @pytest.mark.parametrize("restarts", [False, True])
 async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_matches(restarts: bool) -> None:
-    """A live member is removed: its carrier was forgotten while the suffix was wrong, and the status said to correct the suffix.
+    """A live member is removed: its carrier was forgotten while the suffix was wrong, and the status said to correct
+    the suffix.
 
-    Clients append -0, spec.identity.suffix is None, so every member is foreign and the status says: set it to Spring. A pod
-    of another name carries the id of web-2, and its process is the member web-2.<scope>-0. web-2 is scaled away and ends; the
-    other pod's object is deleted by force, its process lives. Nobody wants web-2.<scope> and no member holds it. The operator
-    restarts, and the user does what the status says.
+    Clients append -0, spec.identity.suffix is None, so every member is foreign and the status says: set it to Spring. A
+    pod of another name carries the id of web-2, and its process is the member web-2.<scope>-0. web-2 is scaled away and
+    ends; the other pod's object is deleted by force, its process lives. web-2.<scope> is not wanted and no member holds
+    it. The operator restarts, and the user does what the status says.
     """
     world = await _whose_client_appends_minus_0()
     instance_id = f"{world.id_of(2)}-0"
@@ -55,8 +56,8 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
     assert world.left == []
 
 
-async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_told_and_injects_nothing() -> None:
-    """Each round ended in AmbiguousIdentityError: no condition told it, and the status went on as of before the edit."""
+async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_and_injects_nothing() -> None:
+    """Each round ended in AmbiguousIdentityError: no condition said so, and the status stayed as before the edit."""
     twice = {
         "preset": "Custom",
         "suffix": "Custom",

@@ -1,4 +1,4 @@
-"""Rounds that need not plan: a StaticGroup at rest is looked at as often as before, and decided on when there is something to decide."""
+"""Rounds that skip planning: a quiet group is described as often as before, and planned when something has changed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_what_the_group_shows_is_decided_on_at_once() -> None:
     assert world.status.members.joined == 3
 
 
-async def test_who_is_away_is_planned_more_often() -> None:
+async def test_a_group_with_an_absent_member_is_planned_more_often() -> None:
     world = await at_rest()
     del world.kafka.members[world.id_of(1)]
     planned = []
@@ -80,7 +80,7 @@ async def test_who_is_away_is_planned_more_often() -> None:
     assert 48 * 5 / REPLAN_AWAY_S <= planned.count(True) <= 48 * 5 / REPLAN_AWAY_S + 3
 
 
-async def test_whatever_is_told_is_decided_on() -> None:
+async def test_every_change_is_planned() -> None:
     """Not all that a round reads is in its picture."""
     world = await at_rest()
     world.reconciler.memories.mark_changed(KEY)
@@ -88,8 +88,10 @@ async def test_whatever_is_told_is_decided_on() -> None:
 
 
 @pytest.mark.parametrize("is_suspended", [False, True])
-async def test_a_stranger_that_vanishes_with_an_id_is_written_by_the_next_look_and_the_stored_position_waits_for_that(is_suspended: bool) -> None:
-    """No event of a pod of another name tells of the StaticGroup whose id it carries."""
+async def test_a_foreign_pod_that_vanishes_with_an_id_is_written_by_the_next_round_before_the_position(
+    is_suspended: bool,
+) -> None:
+    """No event of a pod of another name wakes the StaticGroup whose id it carries."""
     world = await at_rest()
     if is_suspended:
         world.declare(static_group(generation=2, suspend=True))
@@ -124,7 +126,7 @@ async def test_a_pod_that_vanishes_with_an_id_of_somebody_else_costs_one_compari
     assert not await plans(world)
 
 
-async def test_another_staticgroup_of_the_kafka_group_is_told_of_at_the_next_look() -> None:
+async def test_another_staticgroup_of_the_kafka_group_is_reported_in_the_next_round() -> None:
     world = await at_rest()
     rival = static_group("sg-2", identity={"template": "{podName}." + world.scope})
     rival["metadata"]["name"] = "orders-too"
@@ -164,8 +166,8 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
     assert world.status.suspects == []
 
 
-async def test_a_status_that_the_watch_tells_before_the_write_is_answered_is_no_other_word() -> None:
-    """Each write of a status would have a second round, for a status that somebody seemed to have put over it."""
+async def test_a_status_that_the_watch_delivers_before_the_write_is_answered_is_no_change() -> None:
+    """Each write of a status would have a second round, because the status would seem to be another writer's."""
     world = await OperatorWorld().started()
     seen: list[bool] = []
     apply = world.kube.apply_status
@@ -184,7 +186,7 @@ async def test_a_status_that_the_watch_tells_before_the_write_is_answered_is_no_
 
 
 def test_what_changes_next_has_changed_since_the_last_look() -> None:
-    """What the journal says of when a rebalance began rests on the last look that showed the group settled."""
+    """What the journal says of when a rebalance began depends on the last round that showed the group settled."""
     settled = Reading(group_type=GroupType.CLASSIC, state="Stable", epoch=None, began_ms=1_000, settled_ms=1_000)
     before = Remembered(uid="sg-1", group_key="k/orders", seen_ms=1_000, reading=settled)
     after = before.seen_again(31_000)
@@ -204,7 +206,10 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
         for found in typing.get_type_hints(kind).values():
             yield from unhashable_parts(found, seen_types)
     elif (origin := typing.get_origin(kind)) is not None:
-        if (isinstance(origin, type) and origin.__hash__ is None) or origin in (collections.abc.Mapping, collections.abc.Sequence):
+        if (isinstance(origin, type) and origin.__hash__ is None) or origin in (
+            collections.abc.Mapping,
+            collections.abc.Sequence,
+        ):
             yield kind
         for found in typing.get_args(kind):
             yield from unhashable_parts(found, seen_types)
@@ -213,13 +218,14 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
 
 
 @pytest.mark.parametrize("kind", [GroupView, KnownPod, Evidence])
-def test_whatever_a_look_is_compared_by_can_be_hashed(kind: type) -> None:
-    """Of every protocol and role, also of what a member of a Connect cluster tells; or a round of one would fail each time."""
+def test_every_part_that_rounds_are_compared_by_can_be_hashed(kind: type) -> None:
+    """For every protocol and role, also the metadata of Connect workers: otherwise every round of such a group would
+    fail."""
     assert list(unhashable_parts(kind, set())) == []
 
 
 async def passes(world: OperatorWorld, seconds: float) -> None:
-    """Let time pass with the looks that rounds ask for, while nobody tells of anything."""
+    """Let time pass with the rounds that come by themselves, without any change."""
     until_s = world.now_s + seconds
     while world.now_s < until_s:
         result = await world.look()
@@ -227,14 +233,14 @@ async def passes(world: OperatorWorld, seconds: float) -> None:
 
 
 async def becomes_ready(world: OperatorWorld, uid: str) -> None:
-    """Start web-2 anew; its pod is told of, and a while later that it is Ready. Its client joins nothing."""
+    """Start web-2 anew; its pod appears, and is Ready a while later. Its client joins nothing."""
     for ready_since_s, lasts_s in ((None, 40.0), (world.now_s + 40, 240.0)):
         world.start(2, uid, joins=False, ready_since_s=ready_since_s)
         world.reconciler.memories.mark_changed(KEY)
         await passes(world, lasts_s)
 
 
-async def test_a_member_that_takes_the_place_of_another_beside_a_ready_pod_is_told_of_after_a_look_that_planned_nothing() -> None:
+async def test_a_member_that_replaces_another_beside_a_ready_pod_is_reported_after_a_skipped_plan() -> None:
     world = await at_rest()
     world.end(2)
     world.kafka.join(world.id_of(2), "its-own")

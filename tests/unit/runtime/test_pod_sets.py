@@ -1,4 +1,4 @@
-"""Rounds of a StaticGroup whose pods a StrimziPodSet lists: what is not listed any more is departed, and nothing else."""
+"""Rounds of a StaticGroup whose pods a StrimziPodSet lists: only what is not listed any more is departed."""
 
 from __future__ import annotations
 
@@ -35,19 +35,25 @@ class PodSetWorld(OperatorWorld):
         super().__init__(workloadRef=REF, **spec)
 
     def scale(self, replicas: int, *, in_store: bool = True) -> None:
-        """List the first pods, whatever the store is told: no watch of StrimziPodSets is held."""
+        """List the first pods, whatever the store receives: no watch of StrimziPodSets is held."""
         self.list_pods(*range(replicas))
 
     def list_pods(self, *ordinals: int, **changes: Any) -> None:
         """Write another list of pods; the controller has taken it in."""
         generation = getattr(self, "generation", 2) + 1
         self.generation = generation
-        view = workload(len(ordinals), metadata_generation=generation, observed_generation=generation, current_revision="", update_revision="")
+        view = workload(
+            len(ordinals),
+            metadata_generation=generation,
+            observed_generation=generation,
+            current_revision="",
+            update_revision="",
+        )
         view = replace(view, kind=STRIMZI_POD_SET, listed=ordinals, start=min(ordinals, default=0), **changes)
         self.kube.workloads["shop", "web"] = view
 
 
-async def test_the_member_of_a_pod_that_is_not_listed_any_more_leaves_and_nobody_else() -> None:
+async def test_only_the_member_of_a_pod_that_is_not_listed_any_more_leaves() -> None:
     """A hole in the list: of a replica count, the last pod would be the departed one."""
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 3)
@@ -66,7 +72,8 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     assert left(world) == []
     assert guards(world) == ["PodStillRunning"]
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
-    world.now_s += OVERDUE_AFTER_S  # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    # nobody deletes it: its labels are not the set's selector's, or Strimzi does not run
+    world.now_s += OVERDUE_AFTER_S
     await world.settled(2)
     assert left(world) == []
     assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
@@ -81,7 +88,9 @@ async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1, 2)])
-async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_to_install(listed: tuple[int, ...]) -> None:
+async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_what_to_install(
+    listed: tuple[int, ...],
+) -> None:
     """An API server without the CustomResourceDefinition answers as one without the object."""
     world = await PodSetWorld().started(3)
     world.list_pods(*listed)
@@ -95,11 +104,14 @@ async def test_a_kind_that_is_not_served_any_more_removes_nobody_and_says_what_t
     assert "install Strimzi's cluster operator" in message
     assert "chart value workloads.strimzi" in message
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
-    assert "StrimziPodSet web cannot be read." in explained(spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s)
+    assert "StrimziPodSet web cannot be read." in explained(
+        spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s
+    )
 
 
 async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_static_group() -> None:
-    """The policy goes on by the status alone: pods of both would have fenced each other until somebody made the set readable."""
+    """The policy goes on by the status alone: pods of both would have fenced each other until the set could be read
+    again."""
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
@@ -128,7 +140,9 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
     ],
     ids=["the user sets ids himself", "two members of a pod would share an id"],
 )
-async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(identity: dict[str, Any]) -> None:
+async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(
+    identity: dict[str, Any],
+) -> None:
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
@@ -139,16 +153,18 @@ async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot
     assert world.status.injected.method.value == "None"
 
 
-async def test_a_list_that_cannot_be_read_is_told_with_what_to_correct() -> None:
+async def test_a_list_that_cannot_be_read_is_reported_with_what_to_correct() -> None:
     """To install Strimzi, which is there, is no way out of a pod of another name in the list."""
     world = await PodSetWorld().started(3)
     message = "StrimziPodSet has an unreadable field spec.pods[].metadata.name (str)"
     world.kube.problems["read_workload"] = replace(UNSERVED, kind=KubeProblemKind.INVALID, status=0, message=message)
     await world.settled(2)
     assert left(world) == []
-    told = world.condition("WorkloadFound")[2]
-    assert told.endswith("Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice.")
-    assert "install" not in told
+    message = world.condition("WorkloadFound")[2]
+    assert message.endswith(
+        "Correct that field: every pod of the list is called web-<ordinal>, such as web-0, and none is listed twice."
+    )
+    assert "install" not in message
 
 
 async def test_a_stateful_set_of_the_same_name_says_nothing_about_it() -> None:
@@ -178,8 +194,9 @@ async def test_a_static_group_of_a_stateful_set_of_the_same_name_writes_into_no_
     assert rivals_of(world.stores, None, KEY).collisions
 
 
-async def test_a_listed_pod_that_nobody_makes_holds_removals_and_is_told_once_it_lasts() -> None:
-    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is not well."""
+async def test_a_listed_pod_that_is_never_made_holds_removals_and_is_reported_once_it_lasts() -> None:
+    """Strimzi's status counts every pod of the list, made or not: without its operator that is no moment, and all is
+    not well."""
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 2, status_replicas=3)
     world.end(3)
@@ -225,8 +242,9 @@ async def test_pods_without_an_id_are_rolled_as_strimzi_does() -> None:
     assert "kubectl -n shop annotate strimzipodsets web strimzi.io/manual-rolling-update=true" in message
 
 
-async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_told_to_be_rolled() -> None:
-    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this one."""
+async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_to_be_rolled() -> None:
+    """The injection reads nine digits out of a name, the operator ten: the remedy of other pods never helped this
+    one."""
     world = PodSetWorld()
     world.list_pods(0, 1_234_567_890)
     await world.round()

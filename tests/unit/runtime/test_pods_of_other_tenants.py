@@ -1,4 +1,4 @@
-"""What a StaticGroup is told to do about pods of namespaces that may be somebody else's: never to delete them."""
+"""Advice about pods of namespaces that may belong to another tenant never says to delete them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ from .stories import LIVING, by_hand, departs, left, managed
 
 
 def same_app(ordinal: int, instance_id: str) -> PodVersion:
-    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there tells its group."""
-    values = {"namespace": "tenant-1", "name": f"web-{ordinal}", "instance_ids": frozenset({instance_id}), "ids_are_fixed": True}
+    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there names its
+    group."""
+    values = {
+        "namespace": "tenant-1",
+        "name": f"web-{ordinal}",
+        "instance_ids": frozenset({instance_id}),
+        "ids_are_fixed": True,
+    }
     return pod_version(ordinal, f"tenant-1-{ordinal}", **values)
 
 
-async def told(world: OperatorWorld) -> str:
-    """Return what is said of web-2, which ends while a pod of another tenant lives that may be its member."""
+async def advice(world: OperatorWorld) -> str:
+    """Return the message about web-2, which has ended while a pod of another tenant may be its member."""
     world._happens(same_app(2, world.id_of(2)))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
@@ -32,8 +38,12 @@ async def test_way_out_where_ids_have_no_scope_is_a_scope_or_a_staticgroup_there
     world.template = "web-{ordinal}"
     await world.started()
     world.pods.is_managed = managed
-    assert (await told(world)).endswith("add {scope} to the id template, or a StaticGroup of that pod in namespace tenant-1")
+    assert (await advice(world)).endswith(
+        "add {scope} to the id template, or a StaticGroup of that pod in namespace tenant-1"
+    )
 
 
 async def test_way_out_where_somebody_copied_a_scoped_id_is_to_ask_there() -> None:
-    assert (await told(await by_hand())).endswith("ask in namespace tenant-1 why that pod has an id of this StaticGroup")
+    assert (await advice(await by_hand())).endswith(
+        "ask in namespace tenant-1 why that pod has an id of this StaticGroup"
+    )

@@ -1,4 +1,4 @@
-"""What the evidence chain builds on: which carriers were seen, whose ids they are, who wrote what is read.
+"""What the evidence chain builds on: seen carriers, owners of ids, and writers of what is read.
 
 Each story ends with a living process that holds the id of a departed seat; nothing may be removed.
 """
@@ -35,7 +35,7 @@ def removed_living(world: OperatorWorld) -> bool:
 
 
 async def test_gap_counts_from_the_acknowledgement_though_no_pod_existed_then() -> None:
-    """The policy injects from the acknowledgement on; who creates the StatefulSet asks no operator."""
+    """The policy injects from the acknowledgement on; the StatefulSet may be created at any time."""
     world = OperatorWorld()
     world.delete_workload()
     await world.round()
@@ -78,7 +78,7 @@ async def test_status_emptied_while_the_operator_is_away_is_ignorance_of_every_c
     assert guards(world) == ["JoinedBeforeWatch"]
 
 
-async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> None:
+async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members() -> None:
     world = await a_suspect_of_a_forgotten_status()
     for ordinal, uid in enumerate(("u0", "u1", "u2b")):
         world.end(ordinal, uid)
@@ -94,7 +94,7 @@ async def test_lost_status_of_a_group_without_pods_is_told_by_its_members() -> N
     assert not removed_living(world)
 
 
-async def test_lost_status_of_unscoped_ids_is_told_by_pods_younger_than_the_staticgroup() -> None:
+async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_the_staticgroup() -> None:
     exclusive = {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}}
     world = OperatorWorld(**exclusive)
     world.template = "web-{ordinal}"
@@ -112,7 +112,7 @@ async def test_lost_status_of_unscoped_ids_is_told_by_pods_younger_than_the_stat
 
 
 async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
-    """The pods are older than the StaticGroup: that nobody else holds their ids is the user's word."""
+    """The pods are older than the StaticGroup: the user declares that their ids are exclusive."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
     world.template = "web-{ordinal}"
     world.scale(3)
@@ -136,7 +136,7 @@ async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> No
     assert (world.status.watch or "").startswith(world.pods.watch_name)
 
 
-async def test_new_staticgroup_of_a_known_name_is_innocent_beside_carriers_of_the_old_one() -> None:
+async def test_new_staticgroup_of_a_known_name_has_lost_no_status_beside_carriers_of_the_old_one() -> None:
     world = await OperatorWorld().started()
     world.delete_group()
     world.declare(static_group("sg-2"))
@@ -145,7 +145,7 @@ async def test_new_staticgroup_of_a_known_name_is_innocent_beside_carriers_of_th
     assert (world.status.watch or "").startswith(world.pods.watch_name)
 
 
-# whose ids they are -----------------------------------------------------------------------------------------------
+# owners of ids -----------------------------------------------------------------------------------------------
 
 EXCLUSIVE = {"template": "app-{ordinal}", "exclusive": True, "method": "None"}
 
@@ -176,7 +176,7 @@ async def test_neither_removes_where_two_workloads_make_the_same_ids() -> None:
     assert {e.reason for e in world.status.exceptions if e.kind.value == "Conflicting"} == {"ConflictingStaticGroup"}
 
 
-async def test_pod_of_another_namespace_that_carries_the_id_counts_though_no_staticgroup_tells_of_it() -> None:
+async def test_pod_of_another_namespace_that_carries_the_id_counts_without_a_staticgroup() -> None:
     """Its StaticGroup may have been deleted; the pods live on."""
     world = await a_departure_of_unscoped_ids()
     world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
@@ -194,7 +194,7 @@ async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -
     assert [i for _, i in world.left] == ["app-2"]
 
 
-# who writes the memory --------------------------------------------------------------------------------------------
+# writers of the memory --------------------------------------------------------------------------------------------
 
 
 def suspects(world: OperatorWorld) -> set[str]:
@@ -226,7 +226,7 @@ async def a_replica_that_pauses_in_its_write(world: OperatorWorld) -> None:
     for _ in range(3):
         await paused.reconcile(KEY)
     world.kafka.state = "Stable"
-    assert not world.is_holder, "the Lease told it that it is outdated"
+    assert not world.is_holder, "the Lease said that it is outdated"
     world.is_holder, world.is_lease_ours, world.holding = True, True, Writer(lease_uid="lease", lease_transitions=2)
 
 

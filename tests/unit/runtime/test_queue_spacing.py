@@ -1,4 +1,4 @@
-"""News that follow each other closely are seen by one round, and what somebody asked for waits for nothing."""
+"""One round serves changes that follow each other closely, and a round that was asked for does not wait."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ async def test_member_that_joins_between_describe_and_leave_is_never_removed() -
 
 
 async def test_pod_that_the_watch_has_not_shown_yet_is_found_by_the_barrier_and_holds() -> None:
-    """Who may hold a member is asked behind the barrier; before it the new pod is unknown and the old one has ended."""
+    """Carriers are determined behind the barrier; before it the new pod is unknown and the old one has ended."""
     world = await departing()
     await world.round()
     world.kafka.leaves.clear()

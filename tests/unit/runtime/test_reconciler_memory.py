@@ -62,14 +62,14 @@ async def test_fail_over_without_resurrection_needs_two_readings_two_seconds_apa
     assert world.status.settling[0].settled_at is not None
 
 
-async def test_stranger_under_a_removed_id_is_reported_and_not_fought() -> None:
+async def test_another_client_under_a_removed_id_is_reported_and_not_fought() -> None:
     """L4: no fight."""
     world = await departing()
     await world.settled(2)
-    world.kafka.join(world.id_of(2), "stranger")
+    world.kafka.join(world.id_of(2), "intruder")
     await world.settled(5)
-    assert "stranger" not in {m for m, _ in world.left}
-    assert world.kafka.members[world.id_of(2)] == "stranger"
+    assert "intruder" not in {m for m, _ in world.left}
+    assert world.kafka.members[world.id_of(2)] == "intruder"
 
 
 # memory -----------------------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ async def test_status_is_written_only_when_it_changed() -> None:
 
 
 async def test_stored_position_waits_for_a_status_that_could_not_be_written() -> None:
-    """The Lease may not pass what no status tells yet."""
+    """The position in the Lease may not pass what no status has yet."""
     world = await OperatorWorld().started()
     memories = world.reconciler.memories
     assert memories.unstored_since_s(0.0) is None
@@ -106,8 +106,8 @@ async def test_stored_position_waits_for_a_status_that_could_not_be_written() ->
     assert memories.unstored_since_s(0.0) is None
 
 
-async def test_stored_position_waits_for_a_look_at_what_was_told() -> None:
-    """An end that the next process never hears of leaves its pod a carrier."""
+async def test_stored_position_waits_for_the_round_of_a_change() -> None:
+    """An end that the next process never receives leaves its pod a carrier."""
     world = await OperatorWorld().started()
     memories = world.reconciler.memories
     looked_s = world.now_s
@@ -155,7 +155,7 @@ async def test_restart_between_leave_and_verification_continues_the_verification
     assert world.status.settling[0].attempts == 2
 
 
-async def test_restart_whose_watch_could_not_resume_removes_nobody_whose_carrier_is_not_shown_any_more() -> None:
+async def test_restart_whose_watch_could_not_resume_removes_no_member_whose_carrier_is_not_shown_any_more() -> None:
     world = await departing()
     world.restart(watch_name="2-00000002")
     await world.settled(4)
@@ -178,7 +178,7 @@ async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> 
     assert len(world.left) == 1
 
 
-async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its_id() -> None:
+async def test_suspect_is_remembered_though_its_member_left_and_its_id_is_not_wanted() -> None:
     """Its process may come back with its node, while a later pod of the id is long certified dead."""
     world = await OperatorWorld().started()
     world.scale(2)
@@ -197,7 +197,8 @@ async def test_suspect_is_remembered_though_its_member_left_and_nobody_wants_its
 
 
 async def test_removed_member_that_is_back_after_its_seat_was_described_empty_is_removed_again() -> None:
-    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was described between."""
+    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was
+    described between."""
     world = await departing()
     member_id = world.kafka.members[world.id_of(2)]
     await world.round()
@@ -270,7 +271,7 @@ async def test_snapshot_file_for_explain_writes_and_remembers_nothing() -> None:
     assert snapshot.namespace == "shop"
 
 
-async def test_group_that_a_new_coordinator_shows_without_its_members_makes_nobody_take_the_living_for_dead() -> None:
+async def test_group_that_a_new_coordinator_shows_without_its_members_does_not_make_them_dead() -> None:
     """Just after a fail-over a group may be read as Empty, or not be listed at all; then its members are back."""
     world = await OperatorWorld().started()
     members = dict(world.kafka.members)

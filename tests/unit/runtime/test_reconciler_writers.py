@@ -1,4 +1,4 @@
-"""Rounds: who may write, and what a round makes of the coordinator's answers."""
+"""Rounds write only as the leader, and act on the coordinator's answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from staticgroup.runtime.work_queue import Result
 
 from .operator_world import KEY, OperatorWorld, departing, static_group
 
-# who may write --------------------------------------------------------------------------------------------------
+# only the leader writes -----------------------------------------------------------------------------------------------
 
 
 async def test_observe_reports_the_removal_and_writes_nothing_to_kafka() -> None:
@@ -158,7 +158,7 @@ async def test_unsure_answer_is_followed_by_a_new_describe_and_never_by_an_insta
 
 
 async def test_lost_answer_of_an_applied_leave_is_settled_by_the_next_describe() -> None:
-    """K1: the broker acted, the answer got lost; the member is gone and nobody is sent away twice."""
+    """K1: the broker acted, the answer got lost; the member is gone and no second leave is sent."""
     world = await departing()
     world.kafka.before["leave"] = lambda: world.kafka.members.pop(world.id_of(2)) and None
     world.kafka.outcome = LeaveOutcome.RETRY

@@ -1,4 +1,5 @@
-"""A status that the API server refuses: said once with its remedy, counted, asked again with back-off, and noticed when it ends."""
+"""A status that the API server refuses: said once with its remedy, counted, asked again with back-off, and noticed when
+it ends."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def refusal(status: int, text: str = "") -> KubeProblem:
 UNDECLARED = refusal(500, "failed to create typed patch object: .status.seats: field not declared in schema")
 
 
-def told(world: OperatorWorld) -> list[str]:
+def refusals(world: OperatorWorld) -> list[str]:
     return [message for type_, reason, message in world.kube.events if (type_, reason) == ("Warning", "StatusRefused")]
 
 
@@ -51,34 +52,38 @@ async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
     ("problem", "kind", "remedy"),
     [
         (UNDECLARED, KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
-        (refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
+        (
+            refusal(400, "x: field not declared in schema"),
+            KubeProblemKind.UNDECLARED,
+            "kubectl staticgroup crds | kubectl apply -f -",
+        ),
         (refusal(422), KubeProblemKind.INVALID, "kubectl staticgroup crds | kubectl apply -f -"),
         (refusal(403), KubeProblemKind.FORBIDDEN, "grant patch on staticgroups/status"),
         (refusal(413), KubeProblemKind.TOO_LARGE, "split"),
         (refusal(500, "etcdserver: request is too large"), KubeProblemKind.TOO_LARGE, "split"),
     ],
 )
-async def test_refusal_is_told_once_with_its_remedy_and_counted(
+async def test_refusal_is_one_event_with_its_remedy_and_counted(
     problem: KubeProblem, kind: KubeProblemKind, remedy: str
 ) -> None:
     world = await refused_world(problem)
     for _ in range(20):
         await world.round()
         world.now_s += 5
-    (message,) = told(world)
+    (message,) = refusals(world)
     assert remedy in message
     assert problem.kind is kind
     assert counted(world, kind) > 1
     assert [reason for _, reason, _ in world.kube.events].count("StatusRefused") == 1
 
 
-async def test_another_cause_is_told_too_and_the_same_one_again_after_it_was_over() -> None:
+async def test_another_cause_is_an_event_too_and_the_same_one_again_after_it_was_over() -> None:
     world = await refused_world()
     await world.round()
     world.kube.problems["apply_status"] = refusal(403)
     world.now_s += 60
     await world.round()
-    assert len(told(world)) == 2
+    assert len(refusals(world)) == 2
     del world.kube.problems["apply_status"]
     world.now_s += 60
     await world.round()
@@ -86,7 +91,7 @@ async def test_another_cause_is_told_too_and_the_same_one_again_after_it_was_ove
     world.start(2, "u2-next")
     world.now_s += 60
     await world.round()
-    assert len(told(world)) == 3
+    assert len(refusals(world)) == 3
 
 
 async def test_refused_status_is_asked_again_with_back_off_whatever_asks_for_rounds() -> None:
@@ -125,7 +130,7 @@ async def test_suspended_staticgroup_asks_again_too() -> None:
     world = await refused_world()
     world.declare(static_group(generation=2, suspend=True))
     outcome = await world.round()
-    assert (outcome.failed, len(told(world))) == (False, 1)
+    assert (outcome.failed, len(refusals(world))) == (False, 1)
     assert outcome.requeue_after_s is not None
     world.now_s += outcome.requeue_after_s
     del world.kube.problems["apply_status"]
@@ -146,10 +151,10 @@ async def test_server_that_does_not_answer_refuses_nothing() -> None:
     world = await refused_world(refusal(503))
     outcome = await world.round()
     assert outcome.failed
-    assert told(world) == []
+    assert refusals(world) == []
 
 
-async def test_change_of_ready_that_cannot_be_written_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_change_of_ready_that_cannot_be_written_is_one_event(caplog: pytest.LogCaptureFixture) -> None:
     world = await OperatorWorld().started()
     world.kube.events.clear()
     world.kube.problems["apply_status"] = UNDECLARED
@@ -162,13 +167,13 @@ async def test_change_of_ready_that_cannot_be_written_is_told_once(caplog: pytes
     assert len([r for r in caplog.records if "refuse" in r.message]) == 1
 
 
-async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_told_again() -> None:
+async def test_deleted_staticgroup_is_forgotten_and_its_successor_is_reported_again() -> None:
     world = await refused_world()
     await world.round()
     world.delete_group()
     world.declare(static_group(uid="sg-2"))
     await world.round()
-    assert len(told(world)) == 2
+    assert len(refusals(world)) == 2
 
 
 async def test_refused_status_waits_for_no_turn_and_takes_none() -> None:

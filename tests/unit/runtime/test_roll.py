@@ -1,4 +1,5 @@
-"""A roll costs the API server few writes, and the stored position of the watch stays young; the benchmark plays a large one."""
+"""A roll costs the API server few writes, and the stored position of the watch stays young; the benchmark plays a large
+one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A round may be cut at any await, because its deadline has passed: what it did is known or is done again, never half."""
+"""A round may be cut at any await, because its deadline has passed: what it did is known or is done again, never
+half."""
 
 from __future__ import annotations
 
@@ -82,7 +83,13 @@ def seen_of(world: OperatorWorld) -> tuple[Any, ...]:
     """What users are left with, without times, and without the reason that names a removal whose answer was lost."""
     conditions = {(c.type, c.status.value) for c in world.status.conditions}
     exceptions = [(e.kind.value, e.reason) for e in world.status.exceptions]
-    return conditions, world.status.members, {s.id: s.carriers for s in world.status.seats}, world.status.suspects, exceptions
+    return (
+        conditions,
+        world.status.members,
+        {s.id: s.carriers for s in world.status.seats},
+        world.status.suspects,
+        exceptions,
+    )
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -113,7 +120,7 @@ async def test_removal_that_was_acknowledged_is_remembered_when_the_round_is_cut
     assert record.instance_id == world.id_of(2)
 
 
-async def test_leave_whose_answer_was_cut_off_is_told_as_unknown_and_the_group_is_described_again(
+async def test_leave_whose_answer_was_cut_off_has_an_unknown_outcome_and_the_group_is_described_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = await departing()
@@ -206,7 +213,11 @@ async def test_status_of_a_connection_whose_write_was_lost_is_written_again() ->
 @pytest.mark.parametrize(
     ("reported", "stored", "says"),
     [
-        ("redpanda.2d339cd9-b540-484d-80da-16cd0650e49b", True, "0 brokers of cluster redpanda.2d339cd9-b540-484d-80da-16cd0650e49b answer."),
+        (
+            "redpanda.2d339cd9-b540-484d-80da-16cd0650e49b",
+            True,
+            "0 brokers of cluster redpanda.2d339cd9-b540-484d-80da-16cd0650e49b answer.",
+        ),
         (None, False, "0 brokers answer, which report no cluster id."),
         ("c" * 300, False, "0 brokers answer, which report a cluster id that cannot be shown."),
         ("a\x1b[2J", False, "0 brokers answer, which report a cluster id that cannot be shown."),

@@ -18,7 +18,8 @@ EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
 def group(name: str, created: str, *, method: str | None = "Policy", template: str = TEMPLATE, **spec: Any) -> Json:
-    """Write a StaticGroup with a StatefulSet of its own; `method` is the one in force, None where no id was issued yet."""
+    """Write a StaticGroup with a StatefulSet of its own; `method` is the one in force, None where no id was issued
+    yet."""
     body = static_group(f"uid-{name}", **({"workloadRef": {"name": name}} | IDENTITY | spec))
     body["metadata"] |= {"name": name, "creationTimestamp": created}
     if method is not None:
@@ -46,14 +47,22 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         (group("a", EARLIER), group("b", LATER), {"b"}),
         (group("a", LATER), group("b", EARLIER), {"a"}),
         (group("a", LATER, method=None), group("b", LATER, method=None), {"b"}),
-        (group("a", EARLIER, method=None), group("b", LATER, identity={"template": "new-{ordinal}", "exclusive": True}), {"a"}),
+        (
+            group("a", EARLIER, method=None),
+            group("b", LATER, identity={"template": "new-{ordinal}", "exclusive": True}),
+            {"a"},
+        ),
         (group("a", EARLIER, template="old-{ordinal}"), group("b", LATER), {"a"}),
         (group("a", EARLIER, method="None"), group("b", LATER), {"a"}),
         (group("a", EARLIER, method=None), group("b", LATER, method="None", **BY_HAND), {"a"}),
         (group("a", EARLIER, method=None), group("b", LATER, method="None", mode="Observe"), {"a"}),
         (group("a", EARLIER, method="None", mode="Observe"), group("b", LATER), {"a"}),
         (group("a", EARLIER), group("b", LATER, groupId="audit"), set()),
-        (group("a", EARLIER), group("b", LATER, identity={"template": "{podName}.{scope}"}, template="{podName}.3fa9c1d2"), set()),
+        (
+            group("a", EARLIER),
+            group("b", LATER, identity={"template": "{podName}.{scope}"}, template="{podName}.3fa9c1d2"),
+            set(),
+        ),
     ],
     ids=[
         "the older one keeps",
@@ -75,7 +84,8 @@ def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expec
 
 
 def test_template_that_makes_no_id_of_another_is_not_silenced_by_an_earlier_one_that_did() -> None:
-    """Both remove nothing while pods of the earlier template may live; the ids of the next pods are nobody else's."""
+    """Both remove nothing while pods of the earlier template may live; no other StaticGroup issues the ids of the next
+    pods."""
     mine = group("a", LATER, identity={"template": "new-{ordinal}", "exclusive": True}, template="new-{ordinal}")
     mine["status"]["issued"] = {"ordinals": "0-2", "templates": [TEMPLATE]}
     assert yields(mine, group("b", EARLIER)) == set()
@@ -180,13 +190,14 @@ async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> No
     ids=["about to begin", "suspended since it was made", "only watching", "by hand", "by hand and suspended"],
 )
 async def test_staticgroup_that_never_issued_an_id_did_not_issue_it_first(spec: Json, why: str) -> None:
-    """It keeps the ids all the same: two that decide at one time, or whose pods have them by hand, would fence each other."""
+    """It keeps the ids all the same: two that decide at one time, or whose pods have them by hand, would fence each
+    other."""
     world = OperatorWorld(**IDENTITY)
     world.template = TEMPLATE
     twin = group("twin", "2001-01-01T00:00:00Z", method=None, **({"workloadRef": {"name": "nowhere"}} | spec))
     world.stores.put_group(("shop", "twin"), twin)
     world.scale(3)
     await world.settled(3)
-    told = world.condition("Injected")[2], world.condition("Ready")[2]
-    assert all(f"StaticGroup shop/twin {why}" in text for text in told)
-    assert not any("first" in text for text in told)
+    messages = world.condition("Injected")[2], world.condition("Ready")[2]
+    assert all(f"StaticGroup shop/twin {why}" in text for text in messages)
+    assert not any("first" in text for text in messages)

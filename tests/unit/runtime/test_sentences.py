@@ -32,16 +32,16 @@ def start_debug_copy(world: OperatorWorld) -> None:
 
 
 async def later(world: OperatorWorld, seconds: float) -> None:
-    """Let time pass while the operator looks now and then."""
+    """Let time pass with a round now and then."""
     await world.settled(4)
     world.now_s += seconds
     await world.settled(3)
 
 
-# members that are away ---------------------------------------------------------------------------------------------------
+# members that are away ------------------------------------------------------------------------------------------------
 
 
-async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() -> None:
+async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity={"env": [{}, B_CONSUMER]}))
     await later(world, 3600)
@@ -51,7 +51,7 @@ async def test_pods_that_lack_one_of_two_ids_are_told_until_they_are_rolled() ->
     assert message.startswith("3 of 6 members cannot be identified")
 
 
-async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_to_write_it() -> None:
+async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_way_to_write_it() -> None:
     world = OperatorWorld(identity={"method": "None"})
     world.scale(3)
     await world.round()
@@ -62,19 +62,22 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_told_with_the_way_t
     state, reason, message = world.condition("Injected")
     assert (state, reason) == ("False", "PodsWithoutId")
     assert "some carry the id of web-0, and the members of one id fence each other" in message
-    assert message.endswith(f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet")
+    assert message.endswith(
+        f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
+    )
     assert world.condition("MembershipComplete")[1] == "MembersMissing"
     assert world.condition("Ready")[0] == "False"
 
 
-async def test_pod_that_is_never_made_is_told_with_where_to_see_why() -> None:
+async def test_pod_that_is_never_made_is_reported_with_where_to_see_why() -> None:
     world = await OperatorWorld().started()
     world.end(2)
     del world.kafka.members[world.id_of(2)]
     await later(world, 3600)
     assert world.condition("MembershipComplete")[1:] == (
         "MembersMissing",
-        "1 of 3 members have been away for longer than a restart takes, because their pods do not exist, such as web-2. "
+        "1 of 3 members have been away for longer than a restart takes, because their pods do not exist, "
+        "such as web-2. "
         "See why with kubectl -n shop describe statefulset web",
     )
     assert world.condition("Ready")[0] == "False"
@@ -92,7 +95,7 @@ async def test_pod_of_days_that_is_restarted_is_away_for_a_restart(is_ready: boo
     assert world.condition("MembershipComplete")[1] == "MembersAway"
 
 
-async def test_dynamic_clients_are_not_told_as_fenced_ones() -> None:
+async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     """The application does not read the variable: restarting its pods brings nothing."""
     world = OperatorWorld()
     await world.round()
@@ -101,13 +104,18 @@ async def test_dynamic_clients_are_not_told_as_fenced_ones() -> None:
     world.kafka.members[""] = "consumer-app-1"
     world.now_s += 300
     await world.settled(2)
-    told = [world.condition("MembershipComplete")[2], *(e.message for e in world.status.exceptions if e.kind.value == "Missing")]
-    assert len(told) == 3
-    assert all("look whether the clients take theirs from the variable that spec.identity names" in text for text in told)
-    assert not any("restart its pod" in text for text in told)
+    messages = [
+        world.condition("MembershipComplete")[2],
+        *(e.message for e in world.status.exceptions if e.kind.value == "Missing"),
+    ]
+    assert len(messages) == 3
+    assert all(
+        "look whether the clients take theirs from the variable that spec.identity names" in text for text in messages
+    )
+    assert not any("restart its pod" in text for text in messages)
 
 
-# pods that are none of ours ----------------------------------------------------------------------------------------------
+# pods that are none of ours -------------------------------------------------------------------------------------------
 
 
 async def test_debug_copy_counts_among_no_pods() -> None:
@@ -152,7 +160,7 @@ async def test_pod_that_is_not_wanted_is_not_counted_among_those_that_carry_thei
     assert world.condition("Injected")[2].startswith("All 3 pods carry")
 
 
-# departed members --------------------------------------------------------------------------------------------------------
+# departed members -----------------------------------------------------------------------------------------------------
 
 
 async def kept(world: OperatorWorld) -> str:
@@ -170,7 +178,9 @@ async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> Non
     world.pods.is_managed = managed
     stray(world)
     await departs(world, 3)
-    assert (await kept(world)).endswith("which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0.")
+    assert (await kept(world)).endswith(
+        "which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0."
+    )
 
 
 async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
@@ -190,7 +200,9 @@ async def test_member_of_an_orphan_is_not_said_to_leave_soon() -> None:
         ({}, "kubectl -n shop rollout restart statefulset/web"),
     ],
 )
-async def test_pods_with_old_ids_are_told_with_the_command_that_replaces_them(changes: Mapping[str, Any], command: str) -> None:
+async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_them(
+    changes: Mapping[str, Any], command: str
+) -> None:
     world = await OperatorWorld().started()
     change_workload(world, **changes)
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
@@ -226,20 +238,23 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
     await departs(world, 4)
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
-    assert world.condition("RemovalSettled")[1:] == ("Removed", "1 departed member was removed, and a later read of the group confirmed it.")
+    assert world.condition("RemovalSettled")[1:] == (
+        "Removed",
+        "1 departed member was removed, and a later read of the group confirmed it.",
+    )
 
 
-# what nobody has looked at -----------------------------------------------------------------------------------------------
+# before the first round -----------------------------------------------------------------------------------------------
 
 
 async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, suspend=True))
     await world.settled(2)
-    told = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
-    assert told.pop("Ready") == ("False", "Suspended")
-    assert set(told.values()) == {("Unknown", "NotObservedYet")}
-    assert "Injected" in told
+    found = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
+    assert found.pop("Ready") == ("False", "Suspended")
+    assert set(found.values()) == {("Unknown", "NotObservedYet")}
+    assert "Injected" in found
     world.declare(static_group(generation=3))
     await world.settled(1)
     assert {c.status.value for c in world.status.conditions} == {"True"}
@@ -267,7 +282,7 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     assert world.condition("WorkloadFound")[2] == "StatefulSet shop/web is being deleted; its pods stay."
 
 
-# session timeouts --------------------------------------------------------------------------------------------------------
+# session timeouts -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -280,7 +295,7 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
     ids=["Observe", "no variable", "no policy"],
 )
 @pytest.mark.parametrize("seconds", [10, 1800])
-async def test_session_timeout_that_nobody_injects_is_not_said_to_be_injected(
+async def test_session_timeout_that_is_not_injected_is_not_said_to_be(
     wish: dict[str, Any], is_served: bool, seconds: int
 ) -> None:
     world = OperatorWorld(sessionTimeout={"mode": "Fixed", "seconds": seconds}, **wish)
@@ -304,7 +319,8 @@ async def test_consumer_without_a_variable_for_its_session_timeout_is_named() ->
     await world.settled(3)
     assert world.condition("TimeoutSufficient")[1:] == (
         "TimeoutUnknown",
-        "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: spec.identity.env names no variable "
+        "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: "
+        "spec.identity.env names no variable "
         "for it (sessionTimeoutName) beside B_INSTANCE_ID.",
     )
 
@@ -316,7 +332,9 @@ async def test_session_timeout_of_zookeeper_is_none_of_kafka() -> None:
     assert pod_version().session_timeouts_ms != shown
     world = OperatorWorld(protocol="Consumer")
     world.kafka.group_type = GroupType.CONSUMER
-    world.kafka.broker_bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000)
+    world.kafka.broker_bounds = broker_bounds(
+        consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000
+    )
     await world.round()
     for n in range(2):
         world.start(n, session_timeouts_ms=shown)

@@ -12,7 +12,7 @@ from support.fake_gateways import FakeKafka
 from unit.runtime.operator_world import OperatorWorld, static_group
 
 
-def told(world: OperatorWorld) -> tuple[Any, ...]:
+def shown(world: OperatorWorld) -> tuple[Any, ...]:
     """Return shortest, longest, next, how many are not known, the column, and the reason."""
     t, columns = world.status.timeout, world.status.columns
     assert t is not None
@@ -28,17 +28,17 @@ def replaced(world: OperatorWorld, ordinal: int, *timeouts_ms: int) -> None:
 
 async def test_a_changed_number_comes_pod_by_pod() -> None:
     world = await OperatorWorld().started()
-    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+    assert shown(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
     world.declare(static_group(generation=2, sessionTimeout={"mode": "Fixed", "seconds": 300}))
     await world.round()
-    assert told(world) == (110_000, 110_000, 300_000, 0, "110s→300s", "TimeoutFits")
+    assert shown(world) == (110_000, 110_000, 300_000, 0, "110s→300s", "TimeoutFits")
     for ordinal in (2, 1):
         replaced(world, ordinal, 300_000)
         await world.round()
-        assert told(world) == (110_000, 300_000, 300_000, 0, "110s→300s", "TimeoutFits")
+        assert shown(world) == (110_000, 300_000, 300_000, 0, "110s→300s", "TimeoutFits")
     replaced(world, 0, 300_000)
     await world.round()
-    assert told(world) == (300_000, 300_000, 300_000, 0, "300s", "TimeoutFits")
+    assert shown(world) == (300_000, 300_000, 300_000, 0, "300s", "TimeoutFits")
 
 
 async def test_too_little_is_short_until_the_last_pod_that_has_it_is_gone() -> None:
@@ -48,12 +48,12 @@ async def test_too_little_is_short_until_the_last_pod_that_has_it_is_gone() -> N
     for ordinal in range(3):
         world.start(ordinal, session_timeouts_ms=(45_000,))
     await world.settled(2)
-    assert told(world) == (45_000, 45_000, 110_000, 0, "45s→110s", "TimeoutBelowNeed")
+    assert shown(world) == (45_000, 45_000, 110_000, 0, "45s→110s", "TimeoutBelowNeed")
     for ordinal in range(3):
-        assert told(world)[5] == "TimeoutBelowNeed"
+        assert shown(world)[5] == "TimeoutBelowNeed"
         replaced(world, ordinal, 110_000)
         await world.round()
-    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+    assert shown(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
 
 
 async def test_pods_from_before_the_injection_are_not_taken_to_have_it() -> None:
@@ -63,7 +63,7 @@ async def test_pods_from_before_the_injection_are_not_taken_to_have_it() -> None
         world.template = "web-{ordinal}.{ordinal}"
         world.start(ordinal, session_timeouts_ms=(), instance_ids=frozenset(), joins=False)
     await world.settled(2)
-    assert told(world) == (None, None, 110_000, 2, "?→110s", "TimeoutUnknown")
+    assert shown(world) == (None, None, 110_000, 2, "?→110s", "TimeoutUnknown")
     assert "web-0" in world.condition("TimeoutSufficient")[2]
 
 
@@ -76,10 +76,10 @@ async def test_scaled_to_zero_nothing_holds(mode: str) -> None:
     await world.settled(2)
     manages = mode == "Manage"
     expected = (None, None, 110_000 if manages else None, 0, "→110s" if manages else None)
-    assert told(world) == (*expected, "TimeoutFits" if manages else "TimeoutUnknown")
+    assert shown(world) == (*expected, "TimeoutFits" if manages else "TimeoutUnknown")
 
 
-async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
+async def test_migration_to_the_consumer_protocol_is_reported_pod_by_pod() -> None:
     """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
     world = OperatorWorld(protocol="Auto")
     world.kafka = FakeKafka(journal=world.journal)
@@ -89,14 +89,14 @@ async def test_migration_to_the_consumer_protocol_is_told_pod_by_pod() -> None:
         consumer_session_ms=90_000,
     )  # fmt: skip
     await world.started()
-    assert told(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
+    assert shown(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
     world.kafka.group_type = GroupType.CONSUMER
     for ordinal in (2, 1):
         replaced(world, ordinal)
         await world.round()
-        assert told(world) == (90_000, 110_000, 90_000, 0, "110s→90s", "TimeoutFits")
+        assert shown(world) == (90_000, 110_000, 90_000, 0, "110s→90s", "TimeoutFits")
     replaced(world, 0)
     await world.round()
-    assert told(world) == (90_000, 90_000, 90_000, 0, "90s", "TimeoutFits")
+    assert shown(world) == (90_000, 90_000, 90_000, 0, "90s", "TimeoutFits")
     assert world.status.injected is not None
     assert world.status.injected.session_timeout_ms is None

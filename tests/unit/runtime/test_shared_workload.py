@@ -62,7 +62,9 @@ class SharedWorld(OperatorWorld):
 
     @property
     def audit_status(self) -> StaticGroupStatus:
-        return StaticGroupStatus.model_validate(self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT].get("status") or {})
+        return StaticGroupStatus.model_validate(
+            self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT].get("status") or {}
+        )
 
     def ids(self, ordinal: int) -> tuple[str, str]:
         """The id in `orders` and the id in `audit`."""
@@ -172,10 +174,13 @@ def of_one_set(orders: Json, audit: Json) -> Stores:
 
 def test_presets_of_their_own_still_share_an_annotation() -> None:
     """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
-    stores = of_one_set({"identity": {"preset": "SpringBoot"}}, {"identity": {"preset": "KafkaStreams"}, "groupId": "audit"})
+    stores = of_one_set(
+        {"identity": {"preset": "SpringBoot"}}, {"identity": {"preset": "KafkaStreams"}, "groupId": "audit"}
+    )
     assert collisions(stores) == [
         (
-            "StaticGroup shop/audit uses the same pod annotation staticgroup.io/instance-id of these pods, which show the ids of only one",
+            "StaticGroup shop/audit uses the same pod annotation staticgroup.io/instance-id of these pods, "
+            "which show the ids of only one",
             "give the entries of spec.identity.env of one of them a suffix of their own",
         )
     ]
@@ -191,16 +196,20 @@ def test_presets_of_their_own_still_share_an_annotation() -> None:
         ("app", "app", "None", False),
     ],
 )
-def test_one_variable_of_one_container_takes_one_id(first: str, container: str | None, method: str, collides: bool) -> None:
+def test_one_variable_of_one_container_takes_one_id(
+    first: str, container: str | None, method: str, collides: bool
+) -> None:
     env = {"suffix": "-b"} | ({"container": container} if container else {})
     stores = of_one_set({}, {"identity": {"env": [env], "method": method}, "groupId": "audit"})
     if first:
         stores.put_workload(workload(3))
-    said = f"sets the same variable KAFKA_GROUP_INSTANCE_ID of {f'container {first}' if first else 'the first container'}"
+    said = (
+        f"sets the same variable KAFKA_GROUP_INSTANCE_ID of {f'container {first}' if first else 'the first container'}"
+    )
     assert [said in sentence for sentence, _ in collisions(stores)] == [True] * collides
 
 
-async def test_two_defaults_on_one_statefulset_are_told_the_field_to_change_and_changing_it_ends_it() -> None:
+async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_changing_it_ends_it() -> None:
     world = SharedWorld()
     world.declare(static_group())
     world.audit_spec = {"identity": {}}
@@ -210,7 +219,9 @@ async def test_two_defaults_on_one_statefulset_are_told_the_field_to_change_and_
     text = world.condition("Ready")[2]
     assert "Give the entries of spec.identity.env of one of them a suffix and an instanceIdName of their own." in text
     assert "template" not in text
-    world.audit_spec = {"identity": {"env": [{"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}]}}
+    world.audit_spec = {
+        "identity": {"env": [{"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}]}
+    }
     world.declare_audit(generation=2)
     await world.rounds(2)
     assert world.condition("Ready")[1] != "ConflictingStaticGroups"
@@ -218,7 +229,7 @@ async def test_two_defaults_on_one_statefulset_are_told_the_field_to_change_and_
 
 
 async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_restarted() -> None:
-    """The one client of a pod was given audit's id; the annotation of orders is true of nobody."""
+    """The one client of a pod was given audit's id; the annotation of orders is wrong."""
     world = SharedWorld()
     world.audit_spec = {"identity": {"env": [{"suffix": "-b"}]}}
     world.declare_audit()

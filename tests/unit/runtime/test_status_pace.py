@@ -1,4 +1,4 @@
-"""Statuses that change with every pod are written in turns when there are many, and what somebody waits for is not."""
+"""Many statuses that change with every pod are written in turns; a status that a user waits for is written at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_few_writes_never_wait() -> None:
         assert pace.turn(("shop", "orders"), 200.0 + second) <= 200.0 + second
 
 
-def test_many_writers_take_turns_at_the_rate_and_nobody_twice() -> None:
+def test_many_writers_take_turns_at_the_rate_and_none_twice() -> None:
     pace, written = Pace(), dict.fromkeys(keys(20), 0)
     now_s, end_s = 1000.0, 1300.0
     while now_s < end_s:
@@ -47,12 +47,15 @@ def test_turn_that_was_given_stays_however_often_it_is_asked_for() -> None:
     assert pace.turn(("shop", "late"), due_s) > due_s
 
 
-def test_nobody_waits_longer_than_the_limit_however_many_there_are() -> None:
+def test_no_writer_waits_longer_than_the_limit_however_many_there_are() -> None:
     pace = Pace()
     assert max(pace.turn(key, 100.0) for key in keys(5000)) == 100.0 + WAIT_MAX_S
     for key in keys(5000):
         pace.forget(key)
-    assert pace.turn(("shop", "after"), 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S) <= 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S
+    assert (
+        pace.turn(("shop", "after"), 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S)
+        <= 100.0 + 2 * WAIT_MAX_S + BURST / WRITES_PER_S
+    )
 
 
 def test_write_that_cannot_wait_takes_the_turn_that_was_given() -> None:

@@ -1,4 +1,5 @@
-"""What pods of somebody else's namespace cost a StaticGroup without {scope} in its ids: annotations are free to write."""
+"""What pods of another namespace cost a StaticGroup without {scope} in its ids, because every tenant may write
+annotations."""
 
 from __future__ import annotations
 

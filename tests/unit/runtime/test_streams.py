@@ -101,7 +101,8 @@ async def test_thread_that_joined_again_before_its_leave_is_fenced_off_by_the_co
 
 
 async def test_threads_of_a_pod_that_lives_stay_when_its_number_of_threads_is_lowered() -> None:
-    """The pods run three until they restart; what the third of each holds is told, with the field, and left alone."""
+    """The pods run three until they restart; the member of the third of each is reported with the field, and left
+    alone."""
     world = await running()
     world.declare(edited(world, identity={"membersPerPod": 2}))
     await world.settled(4)
@@ -134,7 +135,7 @@ async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its
     assert world.condition("Ready")[0] == "True"
 
 
-async def test_roll_to_more_threads_removes_nobody_and_ends_complete() -> None:
+async def test_roll_to_more_threads_removes_no_member_and_ends_complete() -> None:
     world = await running()
     world.declare(edited(world, identity={"membersPerPod": 4}))
     await world.settled(3)
@@ -151,7 +152,7 @@ async def test_roll_to_more_threads_removes_nobody_and_ends_complete() -> None:
     assert members(world) == (12, 12, 0, 0)
 
 
-async def test_application_of_the_streams_protocol_that_is_called_a_consumer_is_told_and_keeps_every_member() -> None:
+async def test_application_of_the_streams_protocol_under_role_consumer_is_reported_and_keeps_every_member() -> None:
     """As before there was a role: a preset alone."""
     world = await running(role="Consumer", identity={"preset": "KafkaStreams", "membersPerPod": THREADS})
     world.scale(2)
@@ -190,8 +191,8 @@ async def test_release_of_a_thread_that_is_not_allowed_names_the_right_and_the_c
     status, reason, message = world.condition("Authorized")
     assert (status, reason) == ("False", "ReadGroupDenied")
     assert message.startswith("StreamsGroupHeartbeat was refused")
-    told = [text for _, kind, text in world.kube.events if kind == "ReleaseRefused"]
-    assert [text.partition(" ")[0] for text in told] == ["StreamsGroupHeartbeat"] * 3
+    texts = [text for _, kind, text in world.kube.events if kind == "ReleaseRefused"]
+    assert [text.partition(" ")[0] for text in texts] == ["StreamsGroupHeartbeat"] * 3
 
 
 def edited(world: OperatorWorld, **spec: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A preset alone is enough, upgrades give nobody other ids, and StaticGroups that can make one id find each other."""
+"""A preset alone is enough, upgrades keep the ids, and StaticGroups that can make one id find each other."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_
 
 
 async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evidence() -> None:
-    """The status says what to set; who follows it minutes later has lost nothing."""
+    """The status says what to set; a user who follows it minutes later has lost nothing."""
     world = await started(OperatorWorld(identity={"suffix": "None"}), "-0")
     world.scale(PODS - 1)
     world.end(PODS - 1)
@@ -88,7 +88,7 @@ async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evide
     assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
 
 
-async def test_preset_that_changes_on_a_live_group_removes_nobody_and_settles_with_the_roll() -> None:
+async def test_preset_that_changes_on_a_live_group_removes_no_member_and_settles_with_the_roll() -> None:
     world = await started(OperatorWorld(), "")
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
     await world.settled(2)
@@ -152,7 +152,8 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
 
 
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:
-    """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is the id of pod web-2-0."""
+    """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is
+    the id of pod web-2-0."""
     world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
     world.template = "web-{ordinal}"
     await world.started()

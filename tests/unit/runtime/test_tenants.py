@@ -1,4 +1,4 @@
-"""What a StaticGroup of another namespace says holds nobody up, unless its own brokers or its own pods say it too."""
+"""A StaticGroup of another namespace delays nothing, unless its brokers or its pods confirm what it says."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ SHARED: Json = {"connectionRef": {"kind": "ClusterKafkaConnection", "name": "sha
 SCOPE = "5ca1ab1e"
 
 
-def answered(namespace: str, cluster_id: str | None = OURS, *, name: str = "kafka", brokers: int | None = 3, **spec: Any) -> Json:
-    """Write a KafkaConnection, without namespace a ClusterKafkaConnection, with what its brokers have told."""
+def answered(
+    namespace: str, cluster_id: str | None = OURS, *, name: str = "kafka", brokers: int | None = 3, **spec: Any
+) -> Json:
+    """Write a KafkaConnection, without namespace a ClusterKafkaConnection, with what its brokers answered."""
     body = kafka_connection(**spec)
-    body["metadata"] = {"name": name, "uid": f"kc-{namespace}", "generation": 1} | ({"namespace": namespace} if namespace else {})
+    body["metadata"] = {"name": name, "uid": f"kc-{namespace}", "generation": 1} | (
+        {"namespace": namespace} if namespace else {}
+    )
     body["kind"] = "KafkaConnection" if namespace else "ClusterKafkaConnection"
     return body | {"status": {"observedGeneration": 1, "clusterId": cluster_id, "brokers": brokers}}
 
@@ -60,7 +64,9 @@ def nothing(world: OperatorWorld) -> None:
 
 def own(*args: Any, **options: Any) -> Changed:
     """The tenant has a connection of his own."""
-    return lambda world: world.stores.put_connection(("evil", "own"), answered("evil", *args, name="own", **options)) and None
+    return lambda world: (
+        world.stores.put_connection(("evil", "own"), answered("evil", *args, name="own", **options)) and None
+    )
 
 
 def shared(**allowed: Any) -> Changed:
@@ -93,7 +99,9 @@ def shared(**allowed: Any) -> Changed:
         "it does not allow the group",
     ],
 )
-async def test_no_word_of_another_namespace_holds_a_removal(spec: Json, connection: Changed, names_ids: str) -> None:
+async def test_no_staticgroup_of_another_namespace_holds_a_removal(
+    spec: Json, connection: Changed, names_ids: str
+) -> None:
     world = await started()
     literal = {"template": f"{{podName}}.{world.scope}", "exclusive": True, "method": "None"}
     identity = {"scope": world.scope} if names_ids == "scope" else literal
@@ -109,7 +117,7 @@ async def test_no_word_of_another_namespace_holds_a_removal(spec: Json, connecti
     [({}, own(OURS)), (SHARED, shared(names=["evil"])), (SHARED, shared(names=["evil"], groupPrefixes=["or"]))],
     ids=["of its own", "of the whole cluster", "of the whole cluster, for this group"],
 )
-async def test_brokers_that_tell_our_cluster_make_a_rival(spec: Json, connection: Changed) -> None:
+async def test_brokers_with_our_cluster_id_make_a_rival(spec: Json, connection: Changed) -> None:
     world = await started()
     connection(world)
     tenant(world, identity={"scope": world.scope}, **spec)
@@ -121,9 +129,11 @@ async def test_brokers_that_tell_our_cluster_make_a_rival(spec: Json, connection
     assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
 
 
-async def test_two_that_use_the_same_connection_are_rivals_though_its_brokers_tell_no_cluster() -> None:
+async def test_two_that_use_the_same_connection_are_rivals_though_the_cluster_id_is_unknown() -> None:
     world = OperatorWorld(**SHARED)
-    world.stores.put_connection(("", "shared"), answered("", None, name="shared", allowedNamespaces=[{"names": ["shop", "evil"]}]))
+    world.stores.put_connection(
+        ("", "shared"), answered("", None, name="shared", allowedNamespaces=[{"names": ["shop", "evil"]}])
+    )
     world.kube.secrets["", "kafka-user"] = world.kube.secrets["shop", "kafka-user"]
     await world.started()
     world.list_again()
@@ -139,7 +149,13 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
     world = await started()
     tenant(world, identity={"template": f"web-{{ordinal}}.{world.scope}", "method": "None"})
     carried = frozenset({world.id_of(2)})
-    world._happens(replace(pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""), namespace="evil", name="idle-2"))
+    world._happens(
+        replace(
+            pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""),
+            namespace="evil",
+            name="idle-2",
+        )
+    )
     world.kafka.join(world.id_of(2), "the-other-process")
     await departs(world)
     assert (world.left, guards(world)) == ([], ["PodStillRunning"])
@@ -151,9 +167,14 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
 
 @pytest.mark.parametrize("mode", ["Manage", "Observe"])
 @pytest.mark.parametrize("method", ["Auto", "None"])
-async def test_nobody_keeps_ids_from_being_issued_by_naming_them(mode: str, method: str) -> None:
+async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: str, method: str) -> None:
     world = OperatorWorld(identity={"scope": SCOPE})
-    tenant(world, mode=mode, identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method}, workloadRef={"name": "web"})
+    tenant(
+        world,
+        mode=mode,
+        identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
+        workloadRef={"name": "web"},
+    )
     await world.settled(3)
     assert world.status.injected is not None
     assert world.status.injected.method.value == "Policy"

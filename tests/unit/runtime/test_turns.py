@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order, no limit is passed and nobody who waits is forgotten."""
+"""In every order of events no limit is exceeded and no waiting key is forgotten."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Book:
 
 @pytest.mark.parametrize("places", [1, 2, 3, 8, 32])
 @pytest.mark.parametrize("seed", range(8))
-def test_limits_hold_and_everybody_who_waits_gets_a_turn(places: int, seed: int) -> None:
+def test_limits_hold_and_every_waiting_key_gets_a_turn(places: int, seed: int) -> None:
     rng = Random(f"{places}/{seed}")
     book = Book(places, rng)
     steps = [book.ask, book.ask, book.ask, book.begin, book.begin, book.grow_late, book.end, book.withdraw]

@@ -10,11 +10,12 @@ from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from .operator_world import KEY, OperatorWorld
 
 
-async def test_read_that_failed_is_not_told_as_a_statefulset_that_does_not_exist() -> None:
+async def test_read_that_failed_is_not_reported_as_a_statefulset_that_does_not_exist() -> None:
     """WorkloadFound says that the StatefulSet does not exist, create it; the API server has only not answered.
 
-    `Reconciler._workload` returns None for a KubeProblem as for an absence, where the watch has not shown the StatefulSet yet.
-    All ids are unwanted in that round, and the injected session timeout is planned without the template.
+    `Reconciler._workload` returns None for a KubeProblem as for an absence, where the watch has not shown the
+    StatefulSet yet. All ids are unwanted in that round, and the injected session timeout is planned without the
+    template.
     """
     world = await OperatorWorld().started()
     injected_ms = world.status.injected.session_timeout_ms if world.status.injected is not None else None

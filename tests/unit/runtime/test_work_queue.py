@@ -139,7 +139,8 @@ async def test_add_cuts_a_back_off_short() -> None:
 
 
 async def test_events_during_an_outage_do_not_make_the_back_off_longer_than_the_outage() -> None:
-    """The end of one pod is five events, and each round that they cause fails at once while the brokers are away for some seconds."""
+    """The end of one pod is five events, and each round that they cause fails at once while the brokers are away for
+    some seconds."""
     rounds = Rounds()
     began_s = asyncio.get_running_loop().time()
 
@@ -183,7 +184,7 @@ async def test_concurrency_is_bounded_and_everyone_gets_a_turn() -> None:
 
 
 async def test_stuck_key_delays_no_other() -> None:
-    """L5: one dead Kafka cluster must not hold up the rest."""
+    """L5: one dead Kafka cluster must not delay the others."""
     rounds = Rounds()
 
     async def act(key: Key) -> Result:

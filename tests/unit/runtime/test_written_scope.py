@@ -30,7 +30,7 @@ async def test_ids_have_the_scope_that_was_written() -> None:
     assert (world.scope, world.status.injected.id_template) == (SCOPE, f"{{podName}}.{SCOPE}")
 
 
-async def test_member_that_joined_before_the_watch_was_whole_may_be_of_a_pod_that_nobody_saw() -> None:
+async def test_member_that_joined_before_the_watch_was_whole_may_be_of_an_unseen_pod() -> None:
     """Ids with a written scope may be older than the StaticGroup."""
     world = OperatorWorld(**WRITTEN)
     world.template = f"web-{{ordinal}}.{SCOPE}"
@@ -79,7 +79,7 @@ async def test_another_scope_than_ids_were_issued_with_is_refused() -> None:
 
 
 async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
-    """By an earlier template that nobody remembers web-1 has the id that web-11 would get now, and would be fenced."""
+    """By a forgotten earlier template web-1 has the id that web-11 would get now, and would be fenced."""
     world = OperatorWorld(**WRITTEN)
     start_as(world, "web-1", "old", {f"web-11.{SCOPE}"})
     await world.settled(2)
@@ -132,7 +132,7 @@ def test_two_staticgroups_of_one_kafka_group_with_one_scope_know_of_each_other(
     assert found == ([(named[1],), (named[0],)] if are_rivals else [(), ()])
 
 
-async def test_neither_of_two_with_one_scope_removes_anybody_and_says_which_is_the_other() -> None:
+async def test_neither_of_two_with_one_scope_removes_a_member_and_each_names_the_other() -> None:
     world = OperatorWorld(**WRITTEN)
     world.template = f"web-{{ordinal}}.{SCOPE}"
     await world.started()

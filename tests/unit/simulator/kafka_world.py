@@ -85,7 +85,7 @@ class KafkaWorld:
         return view
 
     async def member_of(self, instance_id: str) -> str:
-        """Return the member id that holds an instance id; "" when nobody does."""
+        """Return the member id that holds an instance id; "" when it has no holder."""
         holders = tuple(m for m in (await self.view()).members if m.instance_id == instance_id)
         return holders[0].member_id if holders else ""
 

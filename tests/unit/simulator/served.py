@@ -1,4 +1,4 @@
-"""A model API server with two namespaces, a clock, pods, and whoever watches."""
+"""A model API server with two namespaces, a clock, pods, and watches."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class Watching:
     """A watch and what it has delivered."""
 
     def __init__(self, server: ApiServer, *, since: int | None = None, selector: Selector = POD_INDEX) -> None:
-        self.events: list[Json] = []
+        self.delivered: list[Json] = []
         self.breaks = 0
         since = server.resource_version if since is None else since
-        self.subscription, missed = server.subscribe(PODS, "shop", selector, since, self.events.append, self._broke)
-        self.events += missed
+        self.subscription, missed = server.subscribe(PODS, "shop", selector, since, self.delivered.append, self._broke)
+        self.delivered += missed
 
     def _broke(self) -> None:
         self.breaks += 1
 
     @property
-    def told(self) -> list[tuple[str, str, int]]:
+    def events(self) -> list[tuple[str, str, int]]:
         return [
             (e["type"], e["object"]["metadata"]["name"], int(e["object"]["metadata"]["resourceVersion"]))
-            for e in self.events
+            for e in self.delivered
         ]

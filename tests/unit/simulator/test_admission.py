@@ -49,7 +49,9 @@ def admitted(server: ApiServer, clock: Clock, *, injected: Json = INJECTED, wait
     return server.create(PODS, pod("web-3", containers=[*containers, {"name": "side"}]))
 
 
-@pytest.mark.parametrize(("method", "answers", "is_given"), [("Webhook", True, True), ("Webhook", False, False), ("Policy", True, False)])
+@pytest.mark.parametrize(
+    ("method", "answers", "is_given"), [("Webhook", True, True), ("Webhook", False, False), ("Policy", True, False)]
+)
 def test_webhook_injects_at_once_what_is_meant_for_it_while_it_answers(
     server: ApiServer, clock: Clock, method: str, answers: bool, is_given: bool
 ) -> None:
@@ -104,7 +106,10 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
         session_timeout_ms=45_000,
     ).to_wire()
     before = issued | {"env": [{k: v for k, v in e.items() if k != "value"} for e in issued["env"]]}
-    old, new = (inject(pod("web-3"), [static_group() | {"status": {"injected": each}}], InjectedMethod.POLICY) for each in (before, issued))
+    old, new = (
+        inject(pod("web-3"), [static_group() | {"status": {"injected": each}}], InjectedMethod.POLICY)
+        for each in (before, issued)
+    )
     assert "value" in new["spec"]["containers"][0]["env"][1]
     assert "valueFrom" in old["spec"]["containers"][0]["env"][0]
     for name in ("KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS"):

@@ -1,4 +1,4 @@
-"""The model API server keeps the rules of writes that controllers and the operator rest on."""
+"""The model API server keeps the rules of writes that controllers and the operator rely on."""
 
 from __future__ import annotations
 
@@ -94,8 +94,9 @@ def test_apply_of_a_status_ignores_the_uid_and_compares_the_version(server: ApiS
         )
 
 
-def test_who_wrote_the_history_in_a_status_is_noted(server: ApiServer) -> None:
-    """As managedFields tell of a real object (KEP-555); without it a status that somebody set back was the operator's own (seed 141225)."""
+def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> None:
+    """As in managedFields of a real object (KEP-555); without it a restored status counted as the operator's own (seed
+    141225)."""
 
     def owners() -> set[str]:
         found = server.get(STATIC_GROUPS, "shop", "orders")
@@ -106,13 +107,24 @@ def test_who_wrote_the_history_in_a_status_is_noted(server: ApiServer) -> None:
     assert owners() == set()
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "a"}}})
     assert owners() == {names.FIELD_MANAGER}
-    server.update(STATIC_GROUPS, {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "b"}}}, subresource="status")
+    server.update(
+        STATIC_GROUPS,
+        {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "b"}}},
+        subresource="status",
+    )
     assert owners() == {"kubectl"}
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "c"}}})
     assert owners() == {names.FIELD_MANAGER}
-    server.update(STATIC_GROUPS, server.get(STATIC_GROUPS, "shop", "orders") | {"metadata": made["metadata"] | {"resourceVersion": ""}})  # type: ignore[operator]
+    server.update(
+        STATIC_GROUPS,
+        made | {"metadata": made["metadata"] | {"resourceVersion": ""}},
+    )
     assert owners() == set(), "cleared"
-    server.update(STATIC_GROUPS, {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "d"}}}, subresource="status")
+    server.update(
+        STATIC_GROUPS,
+        {"metadata": made["metadata"] | {"resourceVersion": ""}, "status": {"continuity": {"digest": "d"}}},
+        subresource="status",
+    )
     assert owners() == set(), "nothing is noted until the next apply"
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "d"}}})
     assert owners() == {names.FIELD_MANAGER}

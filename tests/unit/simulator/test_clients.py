@@ -105,7 +105,7 @@ def test_a_dynamic_member_leaves_when_it_is_closed(protocol: str) -> None:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_a_static_member_told_to_leave_on_close_is_gone_at_once(protocol: str) -> None:
+def test_a_static_member_set_to_leave_on_close_is_gone_at_once(protocol: str) -> None:
     """KIP-1092: CloseOptions LEAVE_GROUP."""
 
     async def story() -> None:
@@ -164,7 +164,7 @@ def test_a_returned_java_leader_leads_again_without_assigning_again() -> None:
 
 
 def test_a_returned_librdkafka_leader_believes_that_it_follows() -> None:
-    """The gap that KIP-814 closed: below JoinGroup v9 nobody watches the topics until the next rebalance."""
+    """The gap that KIP-814 closed: below JoinGroup v9 no client watches the topics until the next rebalance."""
 
     async def story() -> None:
         world = KafkaWorld(library=LIBRDKAFKA)

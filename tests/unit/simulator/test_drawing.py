@@ -1,4 +1,5 @@
-"""Every value that the resource allows is drawn, every drawn world is one that the API server accepts, and none twice."""
+"""Every value that the resource allows is drawn, every drawn world is one that the API server accepts, and none
+twice."""
 
 from __future__ import annotations
 
@@ -45,13 +46,13 @@ def choices_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, se
 
 CHOICES = dict(choices_of(StaticGroupSpec))
 UNDRAWN = {".protocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaConnection"}}
-"""The simulation's applications of Kafka Streams speak the classic protocol. Who may use a connection is decided apart from what is done
-through it, and held by unit tests and mutants."""
+"""The simulation's applications of Kafka Streams use the classic protocol. The use of a connection is decided apart
+from what is done through it, and held by unit tests and mutants."""
 
 
 UNDRAWN_WORKLOADS = {"StrimziPodSet"}
-"""The simulation has one controller of workloads, that of StatefulSets. What is known of another kind is held by unit tests and mutants, its
-rounds by tests/unit/runtime/test_pod_sets.py, and the whole of it on a real API server."""
+"""The simulation has one controller of workloads, that of StatefulSets. What is known of another kind is held by unit
+tests and mutants, its rounds by tests/unit/runtime/test_pod_sets.py, and the whole of it on a real API server."""
 
 
 def value_at(spec: dict[str, Any], path: str) -> Any:
@@ -123,7 +124,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
     seen = Counter(change.kind for _, change in changed)
     assert set(seen) == set(ChangeKind)
     assert all(count >= WORLDS * 0.03 for count in seen.values()), seen
-    assert {change.is_told for _, change in changed} == {True, False}
+    assert {change.is_in_spec for _, change in changed} == {True, False}
     assert len({kinds for d in drawn if len(kinds := tuple(c.kind for c in d.changes)) > 1}) >= 5, "two of them meet"
     for d, change in changed:
         team = d.world.team
@@ -132,7 +133,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
             assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
         if change.kind is ChangeKind.OUTSIDER:
             assert not team.is_scoped
-            assert not team.identity["exclusive"], "nobody may swear to what is not so"
+            assert not team.identity["exclusive"], "`exclusive` would be false"
             assert d.world.others == ()
 
 
@@ -152,7 +153,12 @@ def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
         assert {getattr(w, name) for w in worlds} == {True, False}, name
     assert {w.watched for w in worlds} == {0, 25}
     assert all(not w.has_policy for w in worlds if not w.has_index_label), "the policy is younger than the label"
-    assert {(w.has_policy, w.has_webhook) for w in worlds if w.has_index_label} == {(True, True), (True, False), (False, True), (False, False)}
+    assert {(w.has_policy, w.has_webhook) for w in worlds if w.has_index_label} == {
+        (True, True),
+        (True, False),
+        (False, True),
+        (False, False),
+    }
     strategies = {w.team.set_spec["updateStrategy"]["type"] for w in worlds if w.team is not None}
     assert strategies == {"RollingUpdate", "OnDelete"}
     assert any("partition" in w.team.set_spec["updateStrategy"].get("rollingUpdate", {}) for w in worlds if w.team)
@@ -215,18 +221,22 @@ def test_an_id_of_an_earlier_template_stays_issued_and_is_current_no_more() -> N
 
 NOT_DRAWN = {
     "namespace", "identity", "lease_name", "policy_name", "webhook_name",  # names
-    "secret_label", "allow_loopback", "tokens_path", "aws_msk_iam", "health_port", "log_level", "log_format",  # the edges, which a model replaces
-    "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib", "journal_files_count", "journal_queue",
+    # the edges, which a model replaces
+    "secret_label", "allow_loopback", "tokens_path", "aws_msk_iam", "health_port", "log_level", "log_format",
+    "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib",
+    "journal_files_count", "journal_queue",
     "recommendations_source", "recommendations_poll_s",
-    "leader_election",  # without it one process at a time is somebody else's promise, which the simulated mishaps do not keep
+    # without it one process at a time is the promise of others, which the simulated mishaps do not keep
+    "leader_election",
 }  # fmt: skip
 
 
 def test_every_setting_that_may_change_what_an_operator_does_is_drawn_and_allowed(drawn: list[Drawn]) -> None:
-    """What the chart allows somebody sets, the times of the Lease together: each of them outlasts the next."""
+    """Each setting that the chart allows is drawn, the times of the Lease together: each of them outlasts the next."""
     values: defaultdict[str, set[Any]] = defaultdict(set)
     for each in drawn:
-        settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)  # refuses what the chart refuses
+        # refuses what the chart refuses
+        settings = each.world.of_operator(watch_namespaces=("shop",) * each.world.watched)
         for name, value in settings:
             values[name].add(value)
     assert {name for name, found in values.items() if len(found) == 1} == NOT_DRAWN

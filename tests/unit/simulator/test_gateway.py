@@ -67,7 +67,7 @@ def test_a_group_is_read_completely(protocol: str) -> None:
     simulate(story)
 
 
-def test_a_group_that_nobody_joined_is_absent() -> None:
+def test_a_group_without_a_join_is_absent() -> None:
     async def story() -> None:
         world = KafkaWorld()
         view = await world.gateway.describe(CONNECTION, "nobody")
@@ -110,7 +110,8 @@ async def _application(world: KafkaWorld, pods: int = 3, threads: int = 2) -> di
     async def beat(instance_id: str) -> None:
         joins = {"topology": topology, **held, "rebalance_timeout_ms": 30_000, "process_id": instance_id[:5]}
         request = streams.StreamsGroupHeartbeatRequest(
-            group_id=GROUP, member_id=members[instance_id], group_instance_id=instance_id, member_epoch=epochs[instance_id],
+            group_id=GROUP, member_id=members[instance_id], group_instance_id=instance_id,
+            member_epoch=epochs[instance_id],
             **(joins if not epochs[instance_id] else {}),
         )  # fmt: skip
         answer = await world.cluster.request(link, request, node_id=world.cluster.locate(GROUP) or 0, timeout_s=5.0)
@@ -143,7 +144,9 @@ def test_a_streams_group_is_read_completely_and_its_departed_threads_leave_by_co
         assert isinstance(result, LeaveResult)
         assert result.outcomes == (LeaveOutcome.FENCED, LeaveOutcome.REMOVED, LeaveOutcome.REMOVED)
         after = await world.view()
-        assert {m.instance_id for m in after.members} == {f"web-{pod}-{thread}" for pod in range(2) for thread in (1, 2)}
+        assert {m.instance_id for m in after.members} == {
+            f"web-{pod}-{thread}" for pod in range(2) for thread in (1, 2)
+        }
         sent = {w.members: w.codes for w in world.gateway.leaves[1:]}
         codes = {"web-1-1": 82, "web-2-1": 0, "web-2-2": 0}
         assert sent == {((e.member_id, e.instance_id),): (codes[e.instance_id],) for e in (wrong, *entries)}
@@ -400,7 +403,7 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
     simulate(story)
 
 
-def test_the_probe_tells_the_cluster_and_another_cluster_is_refused() -> None:
+def test_the_probe_returns_the_cluster_id_and_another_cluster_is_refused() -> None:
     async def story() -> None:
         world = await _world()
         facts = await world.gateway.probe(CONNECTION)

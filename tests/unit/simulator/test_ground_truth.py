@@ -62,7 +62,7 @@ def effect_on(world: World, instance_id: str) -> Effect:
 
 
 def test_a_living_member_of_another_namespace_must_not_be_removed() -> None:
-    """Whoever's StaticGroup it was that the removal was decided for."""
+    """It does not matter for which StaticGroup the removal was decided."""
 
     async def test(world: World) -> None:
         await asyncio.sleep(ROUND_MAX_S)
@@ -107,7 +107,7 @@ def test_a_carrier_without_labels_is_a_carrier() -> None:
 
 
 def test_the_truth_does_not_ask_the_status() -> None:
-    """Whatever an operator writes there, the ids are those that the spec makes."""
+    """Ids follow the spec, not what an operator writes into the status."""
 
     async def test(world: World) -> None:
         before = world.truth.desired_ids(GROUP)
@@ -133,7 +133,7 @@ def test_an_id_is_no_longer_wanted_when_its_template_is_gone() -> None:
     in_world(test)
 
 
-def test_a_staticgroup_that_is_made_again_speaks_for_the_one_before() -> None:
+def test_a_staticgroup_that_is_made_again_replaces_the_one_before() -> None:
     """Found by seed 140227: deleted, made again, and given another template half a minute later."""
 
     async def test(world: World) -> None:
@@ -172,7 +172,10 @@ def test_whatever_forbids_every_removal_means_stop(spec: dict[str, object], stop
 Entry = dict[str, object]
 WAITING: Entry = {"state": {"waiting": {"reason": "ContainerCreating"}}}
 RUNNING: Entry = {"state": {"running": {}}, "containerID": "containerd://1"}
-ENDED: Entry = {"state": {"terminated": {"exitCode": 143, "containerID": "containerd://1"}}, "containerID": "containerd://1"}
+ENDED: Entry = {
+    "state": {"terminated": {"exitCode": 143, "containerID": "containerd://1"}},
+    "containerID": "containerd://1",
+}
 LOST: Entry = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
 
 

@@ -137,16 +137,16 @@ def test_crash_at_each_resumption_in_turn_cuts_the_life_one_step_later() -> None
     assert not lived(5)[2]
 
 
-def test_death_is_told_to_the_world_once() -> None:
+def test_a_death_is_reported_to_the_world_once() -> None:
     async def main() -> Log:
-        told: Log = []
+        deaths: Log = []
         process = simulation().process("operator")
-        process.on_death.append(lambda: told.append((simulation().time(), current_process())))
+        process.on_death.append(lambda: deaths.append((simulation().time(), current_process())))
         await asyncio.sleep(1)
         process.kill()
         process.kill()
         await asyncio.sleep(1)
-        return told
+        return deaths
 
     assert simulated(main) == [(1, None)]
 

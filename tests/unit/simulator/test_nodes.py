@@ -155,7 +155,7 @@ def test_silent_node_is_tainted_and_its_pods_are_asked_to_go_without_dying(kind:
 
 
 def test_pods_of_a_deleted_node_are_failed_by_the_collector_while_their_processes_live() -> None:
-    """PodGC: 40 s quarantine, phase Failed with DeletionByPodGC, object deleted; that is no word of a kubelet."""
+    """PodGC: 40 s quarantine, phase Failed with DeletionByPodGC, object deleted; no kubelet wrote that."""
 
     async def body(world: PlainWorld) -> None:
         pod = world.pods[2]
@@ -199,7 +199,7 @@ def test_out_of_service_frees_terminating_pods_of_a_lost_node() -> None:
 
 
 def test_false_taint_fails_a_running_pod_without_a_reason_and_only_its_writer_tells() -> None:
-    """gcTerminating: no DisruptionTarget of its own; metadata.managedFields names who wrote the phase."""
+    """gcTerminating: no DisruptionTarget of its own; metadata.managedFields names the writer of the phase."""
 
     async def body(world: PlainWorld) -> None:
         pod = world.pods[2]
@@ -224,7 +224,7 @@ def test_false_taint_fails_a_running_pod_without_a_reason_and_only_its_writer_te
 
 
 def test_set_of_an_old_controller_labels_no_ordinal_and_a_newer_one_leaves_its_pods_as_they_are() -> None:
-    """identityMatches looks at the label with the pod's name only."""
+    """identityMatches compares only the label with the pod's name."""
 
     async def body(world: PlainWorld) -> None:
         world.cluster.stateful_sets.has_index_label = False
@@ -252,7 +252,7 @@ def test_phase_that_somebody_else_writes_leaves_the_containers_to_the_kubelet() 
     in_world(body)
 
 
-def test_phase_belongs_to_who_changed_it_last() -> None:
+def test_phase_belongs_to_its_last_writer() -> None:
     """An Update takes the fields whose values it changes; the node controller's conditions leave the phase alone."""
 
     async def body(world: PlainWorld) -> None:
@@ -269,7 +269,7 @@ def test_phase_belongs_to_who_changed_it_last() -> None:
 
 
 def test_label_edit_hides_a_running_pod_and_the_set_keeps_it() -> None:
-    """The pod index label is not repaired (identityMatches looks at the pod-name label only)."""
+    """The pod index label is not repaired (identityMatches compares only the pod-name label)."""
 
     async def body(world: PlainWorld) -> None:
         before = uid_of(world.pods[2])

@@ -1,4 +1,5 @@
-"""The real operator on the model cluster: it becomes active, injects, and removes on the kubelet's word only."""
+"""The real operator on the model cluster: it becomes active, injects, and removes only after the kubelet reported the
+end."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ async def populated(world: PlainWorld, replicas: int = 3) -> None:
     await world.until(lambda: (world.status.get("members") or {}).get("joined") == replicas)
 
 
-def told(world: PlainWorld, what: str) -> float:
+def last_traced_s(world: PlainWorld, what: str) -> float:
     """Return when something was last done, in virtual seconds."""
     return [entry.at_s for entry in world.trace.select(what=what)][-1]
 
@@ -48,7 +49,7 @@ def test_scale_down_is_followed_by_a_leave_after_the_kubelet_certified_the_end()
         world.users.scale("shop", "web", 2)
         await world.until(lambda: world.left)
         assert world.left == [departed]
-        assert 0 < world.loop.time() - told(world, "status written") < 2.5
+        assert 0 < world.loop.time() - last_traced_s(world, "status written") < 2.5
         await world.until(lambda: (world.status.get("lastRemoval") or {}).get("instanceId") == departed)
         assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
 
@@ -142,7 +143,7 @@ def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
 @pytest.mark.parametrize(
     ("is_gap", "is_new", "count"), [(False, False, 1), (False, True, 1), (True, False, 1), (True, True, 0)]
 )
-def test_watch_gap_holds_who_joined_meanwhile_and_a_resumed_watch_holds_nothing(
+def test_watch_gap_holds_members_that_joined_meanwhile_and_a_resumed_watch_holds_none(
     is_gap: bool, is_new: bool, count: int
 ) -> None:
     """A break is harmless, and so is a 410 for a member that was described before it."""
@@ -204,7 +205,9 @@ def test_frozen_operator_does_not_write_when_it_goes_on() -> None:
         first.thaw()
         await asyncio.sleep(5)
         assert not operator.lease.holds()
-        assert world.server.get(LEASES, "ops", "staticgroup-operator")["spec"]["holderIdentity"] == "operator-b"  # type: ignore[index]
+        lease = world.server.get(LEASES, "ops", "staticgroup-operator")
+        assert lease is not None
+        assert lease["spec"]["holderIdentity"] == "operator-b"
 
     simulate(main)
 
@@ -230,7 +233,8 @@ def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
 
 @pytest.mark.parametrize("at", range(1, 36))
 def test_crash_anywhere_in_a_removal_ends_in_the_same_state(at: int) -> None:
-    """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored, the departed member goes once."""
+    """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored,
+    the departed member goes once."""
 
     async def main() -> None:
         world = PlainWorld()
@@ -316,7 +320,7 @@ def is_ready(status: Object) -> bool:
 def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within_seconds(
     away_s: int, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The pod ends while nobody is heard; the same process tells the outage twice, begins another term and removes."""
+    """The pod ends during the outage; the same process logs the outage twice, begins another term and removes."""
 
     async def main() -> None:
         world = PlainWorld()
@@ -344,19 +348,19 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
 
     caplog.set_level(logging.INFO)
     simulate(main)
-    told = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
+    warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
     # a round may have been about to write when the API server went
-    assert [message for message in told if message != "status not written"] == [
+    assert [message for message in warnings if message != "status not written"] == [
         "lease lost, standing by",
         "the API server is away; nothing is done until it answers",
         "the API server answers again",
     ]
 
 
-def test_single_replica_without_election_rests_in_an_outage_and_looks_again_at_its_end(
+def test_single_replica_without_election_waits_in_an_outage_and_reconciles_at_its_end(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Nothing has changed, so no event is due; the end of the outage itself is the reason to look."""
+    """Nothing has changed, so no event is due; the end of the outage itself starts a round."""
 
     async def main() -> None:
         world = PlainWorld()

@@ -26,7 +26,7 @@ from simulator.oracles.promises import (
 
 
 @dataclass
-class Told:
+class Truth:
     """A truth that a test sets."""
 
     alive: set[str] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Told:
     def is_running(self, member_id: str) -> bool:
         return member_id in self.alive
 
-    def is_told_to_report(self, operator: str, group_id: str) -> bool:
+    def must_report(self, operator: str, group_id: str) -> bool:
         return self.stopped
 
     def whereabouts(self, member_id: str) -> str:
@@ -61,7 +61,7 @@ class Told:
     def undesired_since_s(self, instance_id: str) -> float | None:
         return self.undesired_s
 
-    def is_told_to_stop(self, operator: str, group_id: str) -> bool:
+    def must_stop(self, operator: str, group_id: str) -> bool:
         return self.stopped
 
     def lease_renewed_s(self, operator: str) -> float:
@@ -83,7 +83,7 @@ def unbroken(breach: Breach) -> None:
     raise AssertionError(str(breach))
 
 
-def judged(truth: Told, *, leave: Leave | None = None, effects: Sequence[Effect] = ()) -> list[str]:
+def judged(truth: Truth, *, leave: Leave | None = None, effects: Sequence[Effect] = ()) -> list[str]:
     found: list[Violation] = []
     safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     if leave is not None:
@@ -94,47 +94,49 @@ def judged(truth: Told, *, leave: Leave | None = None, effects: Sequence[Effect]
 
 
 def test_a_proper_removal_breaks_nothing() -> None:
-    assert judged(Told(), leave=LEAVE, effects=[EFFECT]) == []
+    assert judged(Truth(), leave=LEAVE, effects=[EFFECT]) == []
 
 
 @pytest.mark.parametrize(
     ("oracle", "truth", "leave"),
     [
-        ("S3", Told(owner=None), LEAVE),
-        ("S4", Told(undesired_s=None), LEAVE),
-        ("S5", Told(), replace(LEAVE, members=(("", "web-2"),))),
-        ("S5", Told(), replace(LEAVE, members=(("m-1", None),))),
-        ("S9", Told(), replace(LEAVE, members=())),
-        ("S14", Told(stopped=True), LEAVE),
-        ("S14", Told(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), LEAVE),
+        ("S3", Truth(owner=None), LEAVE),
+        ("S4", Truth(undesired_s=None), LEAVE),
+        ("S5", Truth(), replace(LEAVE, members=(("", "web-2"),))),
+        ("S5", Truth(), replace(LEAVE, members=(("m-1", None),))),
+        ("S9", Truth(), replace(LEAVE, members=())),
+        ("S14", Truth(stopped=True), LEAVE),
+        ("S14", Truth(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), LEAVE),
     ],
 )
-def test_leave_that_must_not_be_sent(oracle: str, truth: Told, leave: Leave) -> None:
+def test_leave_that_must_not_be_sent(oracle: str, truth: Truth, leave: Leave) -> None:
     assert judged(truth, leave=leave) == [oracle]
 
 
 def test_removal_of_a_live_member_breaks_s1() -> None:
-    assert judged(Told(alive={"m-1"}), effects=[EFFECT]) == ["S1"]
-    assert judged(Told(alive={"m-1"}), effects=[replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)]) == []
+    assert judged(Truth(alive={"m-1"}), effects=[EFFECT]) == ["S1"]
+    assert judged(Truth(alive={"m-1"}), effects=[replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)]) == []
 
 
 def test_removal_of_a_live_member_says_whose_process_it_was() -> None:
     found: list[Violation] = []
-    Safety(Told(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(EFFECT)
+    Safety(Truth(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(
+        EFFECT
+    )
     assert [v.message for v in found] == [
         "operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1",
     ]
 
 
 @pytest.mark.parametrize("assumption", Assumption)
-def test_removal_of_a_live_member_inside_an_assumption_is_told_apart(assumption: Assumption) -> None:
+def test_removal_of_a_live_member_inside_an_assumption_is_a_breach_not_a_violation(assumption: Assumption) -> None:
     """No proof is asked of it either; one that is sent a second time is a broken promise all the same."""
     found: list[Violation] = []
-    told: list[Breach] = []
-    truth = Told(alive={"m-1"}, unproven=("uid-7",), broken=assumption)
-    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=told.append)
+    breaches: list[Breach] = []
+    truth = Truth(alive={"m-1"}, unproven=("uid-7",), broken=assumption)
+    safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=breaches.append)
     safety.leave_applied(EFFECT)
-    assert (found, [b.assumption for b in told]) == ([], [assumption])
+    assert (found, [b.assumption for b in breaches]) == ([], [assumption])
     safety.leave_applied(EFFECT)
     assert [v.oracle for v in found] == ["S10"]
 
@@ -157,7 +159,7 @@ GONE_S = 100.0
 def test_an_assumption_is_broken_by_a_pod_that_joins_after_it_was_silent_or_unseen(
     held: list[tuple[int, int]], watched_s: tuple[float, ...], joined_s: float, broken: Assumption | None
 ) -> None:
-    """`settle` is 60 s here; its object has been gone for as long as nobody has seen it."""
+    """`settle` is 60 s here; its object has been gone for as long as it was unseen."""
     known = Assumptions(settle_s=60.0)
     for at_s in watched_s:
         known.watch_began(at_s)
@@ -192,12 +194,12 @@ def test_a_member_that_a_fail_over_brings_back_after_its_process_has_ended_joine
 
 
 def test_removal_without_a_written_proof_breaks_s2() -> None:
-    assert judged(Told(unproven=("uid-7",)), effects=[EFFECT]) == ["S2"]
+    assert judged(Truth(unproven=("uid-7",)), effects=[EFFECT]) == ["S2"]
 
 
 def test_second_effect_on_one_member_breaks_s10_unless_a_fail_over_brought_it_back() -> None:
-    assert judged(Told(), effects=[EFFECT, EFFECT]) == ["S10"]
-    assert judged(Told(), effects=[EFFECT, replace(EFFECT, coordinator_epoch=1)]) == []
+    assert judged(Truth(), effects=[EFFECT, EFFECT]) == ["S10"]
+    assert judged(Truth(), effects=[EFFECT, replace(EFFECT, coordinator_epoch=1)]) == []
 
 
 RELEASE = SentRelease(
@@ -205,7 +207,7 @@ RELEASE = SentRelease(
 )
 
 
-def judged_release(truth: Told, *sent: SentRelease, applied: Effect | None = None) -> list[str]:
+def judged_release(truth: Truth, *sent: SentRelease, applied: Effect | None = None) -> list[str]:
     found: list[Violation] = []
     safety = Safety(truth, lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     for release in sent:
@@ -216,7 +218,7 @@ def judged_release(truth: Told, *sent: SentRelease, applied: Effect | None = Non
 
 def test_a_proper_release_breaks_nothing_and_is_counted() -> None:
     found: list[Violation] = []
-    safety = Safety(Told(), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
+    safety = Safety(Truth(), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken)
     safety.release_sent(RELEASE)
     safety.release_applied(EFFECT)
     assert (found, safety.releases) == ([], 1)
@@ -225,26 +227,26 @@ def test_a_proper_release_breaks_nothing_and_is_counted() -> None:
 @pytest.mark.parametrize(
     ("oracle", "truth", "release"),
     [
-        ("S3", Told(owner=None), RELEASE),
-        ("S5", Told(), replace(RELEASE, member_id="")),
-        ("S5", Told(), replace(RELEASE, instance_id=None)),
-        ("S5", Told(), replace(RELEASE, member_epoch=-1)),
-        ("S14", Told(stopped=True), RELEASE),
-        ("S14", Told(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), RELEASE),
+        ("S3", Truth(owner=None), RELEASE),
+        ("S5", Truth(), replace(RELEASE, member_id="")),
+        ("S5", Truth(), replace(RELEASE, instance_id=None)),
+        ("S5", Truth(), replace(RELEASE, member_epoch=-1)),
+        ("S14", Truth(stopped=True), RELEASE),
+        ("S14", Truth(renewed_s=100.0 - 15.0 - LEASE_SLACK_S - 1), RELEASE),
     ],
 )
-def test_release_that_must_not_be_sent(oracle: str, truth: Told, release: SentRelease) -> None:
+def test_release_that_must_not_be_sent(oracle: str, truth: Truth, release: SentRelease) -> None:
     assert judged_release(truth, release) == [oracle]
 
 
 def test_release_for_a_live_process_breaks_s1_whatever_the_coordinator_answers() -> None:
     refused = replace(EFFECT, error_code=ErrorCode.FENCED_INSTANCE_ID)
-    assert judged_release(Told(alive={"m-1"}), RELEASE, applied=refused) == ["S1"]
-    assert judged_release(Told(alive={"m-1"}), RELEASE) == ["S1", "S1"]
+    assert judged_release(Truth(alive={"m-1"}), RELEASE, applied=refused) == ["S1"]
+    assert judged_release(Truth(alive={"m-1"}), RELEASE) == ["S1", "S1"]
 
 
 def test_member_that_is_released_twice_breaks_s10() -> None:
-    assert judged_release(Told(), RELEASE, RELEASE) == ["S10"]
+    assert judged_release(Truth(), RELEASE, RELEASE) == ["S10"]
 
 
 def versions(*statuses: dict[str, object], generation: int = 2) -> list[str]:
@@ -339,7 +341,7 @@ REST = Rest(
         ("L5", replace(REST, blocked=1)),
     ],
 )
-def test_rest_that_is_none(oracle: str, rest: Rest) -> None:
+def test_a_group_that_is_not_at_rest_breaks_the_liveness_promises(oracle: str, rest: Rest) -> None:
     assert [v.oracle for v in judge_rest(rest, lambda i: True)] == [oracle]
     assert judge_rest(REST, lambda i: True) == []
 
@@ -348,5 +350,5 @@ def test_a_member_that_never_expires_by_a_fault_of_kafka_is_not_the_operators() 
     assert judge_rest(replace(REST, zombies=frozenset(), endless=frozenset({"web-9"})), lambda i: True) == []
 
 
-def test_members_of_others_are_nobodys_business() -> None:
+def test_members_of_others_are_not_judged() -> None:
     assert judge_rest(replace(REST, zombies=frozenset()), lambda i: i != "web-9") == []

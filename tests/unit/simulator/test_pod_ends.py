@@ -59,8 +59,8 @@ def test_graceful_end_is_a_patch_with_every_container_terminated_and_then_a_dele
         found = versions_of(world)
         world.users.scale("shop", "web", 2)
         await world.until(lambda: len(world.pods) == 2)
-        told = [(kind, o["status"]["phase"], is_terminating(o), *states(o)) for kind, o in found]
-        assert told == [
+        versions = [(kind, o["status"]["phase"], is_terminating(o), *states(o)) for kind, o in found]
+        assert versions == [
             ("WRITTEN", "Running", True, "running"),
             ("WRITTEN", "Succeeded", True, "terminated"),
             ("DELETED", "Succeeded", True, "terminated"),
@@ -90,7 +90,7 @@ def test_container_that_ignores_sigterm_is_killed_when_its_grace_is_over() -> No
     in_world(body, grace_s=5)
 
 
-def test_sidecar_is_told_last_and_all_ends_appear_in_one_version() -> None:
+def test_sidecar_is_stopped_last_and_all_ends_appear_in_one_version() -> None:
     """KEP-753: restartable init containers end after the main ones; the phase is withheld until then."""
 
     async def body(world: PlainWorld) -> None:
@@ -110,7 +110,8 @@ def test_sidecar_is_told_last_and_all_ends_appear_in_one_version() -> None:
 
 
 def test_crash_looping_pod_shows_a_stale_end_before_its_true_one() -> None:
-    """Seen on 1.36.3, the trap that the phase rule closes: deletionTimestamp, Running, and `terminated` of a past run."""
+    """Seen on 1.36.3, the trap that the phase rule closes: deletionTimestamp, Running, and `terminated` of a past
+    run."""
 
     async def body(world: PlainWorld) -> None:
         pod = world.pods[2]
@@ -156,7 +157,7 @@ def test_crashed_container_restarts_in_place_at_once_and_then_ever_later() -> No
     in_world(body)
 
 
-def test_force_delete_takes_the_object_while_the_process_lives_until_its_kubelet_hears() -> None:
+def test_force_delete_takes_the_object_while_the_process_lives_until_its_kubelet_receives_it() -> None:
     """Seen on 1.36.3: DELETED with containers running; the replacement comes at once; the kubelet ends the orphan."""
 
     async def body(world: PlainWorld) -> None:
@@ -169,7 +170,7 @@ def test_force_delete_takes_the_object_while_the_process_lives_until_its_kubelet
         assert states(found[0][1]) == ["running"]
         await asyncio.sleep(30)
         assert world.pods[2]["metadata"]["uid"] != uid_of(pod)
-        assert world.processes.is_running(uid_of(pod), "app"), "nobody has told the process"
+        assert world.processes.is_running(uid_of(pod), "app"), "no signal was sent to the process"
         node.thaw_kubelet()
         await world.until(lambda: not world.processes.is_running(uid_of(pod), "app"), 5)
         await world.until(lambda: not node.owns(uid_of(pod)), 5)
@@ -211,7 +212,13 @@ PROXY = {"name": "proxy", "image": "shop/side:1", "restartPolicy": "Always"}
     ("pod_spec", "missing", "waiting", "final", "kind"),
     [
         ({}, APP, ["waiting"], ["unknown"], CertificateKind.NEVER_RAN),
-        ({"initContainers": [MIGRATE]}, APP, ["terminated", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
+        (
+            {"initContainers": [MIGRATE]},
+            APP,
+            ["terminated", "waiting"],
+            ["terminated", "unknown"],
+            CertificateKind.ENDED,
+        ),
         ({"containers": [APP, SIDE]}, SIDE, ["running", "waiting"], ["terminated", "unknown"], CertificateKind.ENDED),
         ({"initContainers": [PROXY]}, PROXY, ["waiting", "waiting"], ["unknown", "waiting"], CertificateKind.NEVER_RAN),
     ],
@@ -227,7 +234,9 @@ def test_image_that_is_never_pulled_leaves_its_container_waiting_and_then_unknow
             node.missing_images.add(missing["image"])
         found = versions_of(world)
         world.users.scale("shop", "web", 2)
-        await world.until(lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"]))
+        await world.until(
+            lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"])
+        )
         assert (world.pods[-1]["status"]["phase"], len(world.pods)) == ("Pending", 2)
         world.users.scale("shop", "web", 1)
         await world.until(lambda: len(world.pods) == 1)

@@ -1,4 +1,4 @@
-"""The process table: what lives, freezes, crashes and is cut off, whoever believes otherwise."""
+"""The process table is the ground truth of what lives, freezes, crashes and is cut off."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .kafka_world import PARTITIONS, KafkaWorld, simulate
 PROTOCOLS = ("classic", "consumer")
 
 
-def test_a_frozen_process_is_silent_but_alive_and_is_told_after_the_thaw() -> None:
+def test_a_frozen_process_is_silent_but_alive_and_gets_its_signal_after_the_thaw() -> None:
     async def story() -> None:
         world = KafkaWorld()
         for number in range(2):
@@ -78,7 +78,8 @@ def test_a_node_without_network_loses_its_seat_and_gets_it_back(protocol: str) -
 
 
 def test_a_pod_that_two_nodes_run_has_a_process_on_each_and_its_member_lives_while_one_does() -> None:
-    """A restored etcd forgets a binding, and the pod is bound to another node; the kubelet of the first may not know for long."""
+    """A restored etcd forgets a binding, and the pod is bound to another node; the kubelet of the first may not know
+    for long."""
 
     async def story() -> None:
         world = KafkaWorld(protocol="classic")

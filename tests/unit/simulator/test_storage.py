@@ -1,4 +1,4 @@
-"""What the model API server keeps: who watches sees each change once, and positions expire as those of a real one."""
+"""The model API server shows each change once to every watch, and positions expire as those of a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_watch_replays_from_any_kept_version_and_then_follows(server: ApiServer)
     server.create(PODS, pod("web-0"))
     watching = Watching(server, since=since)
     server.create(PODS, pod("web-1"))
-    assert [(kind, name) for kind, name, _ in watching.told] == [("ADDED", "web-0"), ("ADDED", "web-1")]
+    assert [(kind, name) for kind, name, _ in watching.events] == [("ADDED", "web-0"), ("ADDED", "web-1")]
 
 
 def test_label_edit_looks_like_a_deletion_to_a_selecting_watch(server: ApiServer) -> None:
@@ -27,19 +27,19 @@ def test_label_edit_looks_like_a_deletion_to_a_selecting_watch(server: ApiServer
     watching, by_name = Watching(server), Watching(server, selector=Selector(fields="metadata.name=web-0"))
     server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {names.POD_INDEX_LABEL: None}}})
     edited = server.resource_version
-    assert watching.told == [("DELETED", "web-0", edited)]
-    assert names.POD_INDEX_LABEL in watching.events[0]["object"]["metadata"]["labels"]
-    assert by_name.told == [("MODIFIED", "web-0", edited)]
+    assert watching.events == [("DELETED", "web-0", edited)]
+    assert names.POD_INDEX_LABEL in watching.delivered[0]["object"]["metadata"]["labels"]
+    assert by_name.events == [("MODIFIED", "web-0", edited)]
     server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {names.POD_INDEX_LABEL: "0"}}})
-    assert watching.told[1][:2] == ("ADDED", "web-0")
+    assert watching.events[1][:2] == ("ADDED", "web-0")
 
 
 def test_deletion_event_has_a_version_of_its_own_and_the_last_content(server: ApiServer) -> None:
     made = server.create(PODS, pod())
     watching = Watching(server)
     server.delete(PODS, "shop", "web-0")
-    assert watching.told == [("DELETED", "web-0", int(made["metadata"]["resourceVersion"]) + 1)]
-    assert watching.events[0]["object"]["status"] == made["status"]
+    assert watching.events == [("DELETED", "web-0", int(made["metadata"]["resourceVersion"]) + 1)]
+    assert watching.delivered[0]["object"]["status"] == made["status"]
 
 
 def test_events_are_kept_for_75_seconds_and_at_least_a_hundred(server: ApiServer, clock: Clock) -> None:
@@ -51,13 +51,13 @@ def test_events_are_kept_for_75_seconds_and_at_least_a_hundred(server: ApiServer
     clock.s = 60.0
     for n in range(60):
         server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {"n": f"later {n}"}}})
-    assert len(Watching(server, since=begun).told) == 210
+    assert len(Watching(server, since=begun).events) == 210
     clock.s = 100.0
     for n in range(60):
         server.patch(PODS, "shop", "web-0", {"metadata": {"labels": {"n": f"last {n}"}}})
     with refused(410):
         Watching(server, since=begun)
-    assert len(Watching(server, since=server.resource_version - 100).told) == 100
+    assert len(Watching(server, since=server.resource_version - 100).events) == 100
 
 
 def test_compaction_expires_watches_and_continue_tokens(server: ApiServer) -> None:

@@ -82,7 +82,7 @@ def test_partition_costs_the_call_its_timeout_and_healing_ends_it() -> None:
 
 
 @pytest.mark.parametrize(("fault", "is_written"), [("lost_requests", False), ("lost_answers", True)])
-def test_lost_request_and_lost_answer_look_the_same_to_the_client(fault: str, is_written: bool) -> None:
+def test_lost_request_and_lost_answer_are_the_same_error_for_the_client(fault: str, is_written: bool) -> None:
     async def body(wire: Wire) -> None:
         setattr(wire.faults, fault, 1)
         answer = await wire.transport.call("create", PODS, namespace="shop", body=pod())
@@ -186,7 +186,7 @@ def test_short_watch_brings_a_bookmark_about_a_second_after_it_began() -> None:
     on_wire(body)
 
 
-def test_no_bookmark_tells_what_the_client_knows_already() -> None:
+def test_no_bookmark_repeats_the_version_of_the_last_event() -> None:
     """Seen on 1.36.3: a short watch from the present version stays silent."""
 
     async def body(wire: Wire) -> None:
@@ -292,8 +292,8 @@ def test_dropped_event_is_lost_while_the_watch_goes_on() -> None:
     on_wire(body)
 
 
-def test_lease_update_of_a_loser_conflicts() -> None:
-    """client-go leader election rests on this: every write carries the version it was read at."""
+def test_lease_update_of_the_slower_writer_conflicts() -> None:
+    """client-go leader election relies on this: every write carries the version it was read at."""
 
     async def body(wire: Wire) -> None:
         place = {"namespace": "shop", "name": "lock"}

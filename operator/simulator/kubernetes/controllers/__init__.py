@@ -1,1 +1,1 @@
-"""The controllers, each a reader and writer of the API server alone, and one that is nobody of ours."""
+"""The controllers, each of which reads and writes the API server only, and a third-party one."""

@@ -1,6 +1,6 @@
-"""A controller that is nobody of ours: it fails pods which terminate on an unreachable node, so that others may go on.
+"""A third-party controller: it fails pods which terminate on an unreachable node, so that others may go on.
 
-It knows as little as everybody whether a process still runs.
+It does not know whether a process still runs.
 
 Source: Kueue, failure recovery policy (a pod that is still terminating a minute after its grace, on a node with the
 taint unreachable, gets phase Failed; its managedFields entry owns that field alone).
@@ -26,7 +26,7 @@ class FailureRecovery:
 
     Attributes
     ----------
-    is_on: somebody has installed it.
+    is_on: it is installed.
     """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, *, trace: Trace) -> None:

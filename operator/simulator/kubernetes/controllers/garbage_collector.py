@@ -77,7 +77,7 @@ class GarbageCollector:
         try:
             self._server.delete(resource, namespace_of(obj), name_of(obj), uid=uid_of(obj))
         except ApiError:
-            pass  # somebody was faster
+            pass  # another writer was faster
 
     def _go_on(self, namespace: str, name: str) -> None:
         """Carry out what a finalizer of ours asks for, and take the finalizer away when it is done."""

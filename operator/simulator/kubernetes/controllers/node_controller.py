@@ -1,10 +1,11 @@
-"""The controllers that write about nodes nobody hears of: node lifecycle, taint eviction, pod garbage collection.
+"""The controllers that write about nodes that went silent: node lifecycle, taint eviction, pod garbage collection.
 
-None of them knows whether a process still runs: what they write is not the word of a kubelet.
+None of them knows whether a process still runs: what they write does not come from a kubelet.
 
 Sources: pkg/controller/nodelifecycle (grace period 50 s, taints, pods NotReady), pkg/controller/tainteviction
 (tolerationSeconds, DisruptionTarget DeletionByTaintManager before the delete), pkg/controller/podgc gc_controller.go
-(every 20 s; a node must be missing for 40 s; phase Failed and DeletionByPodGC before the forced delete; out-of-service).
+(every 20 s; a node must be missing for 40 s; phase Failed and DeletionByPodGC before the forced delete;
+out-of-service).
 """
 
 from __future__ import annotations
@@ -88,10 +89,11 @@ class NodeController:
             self._server.patch(NODES, "", name, {"spec": {"taints": taints}})
             self._silent_since[name] = now_s
         lost_s = self._silent_since.setdefault(name, now_s)
-        is_sworn = _taint(node, OUT_OF_SERVICE_TAINT) is not None  # NoExecute, and no pod tolerates it by default
+        # NoExecute, and no pod tolerates it by default
+        is_out_of_service = _taint(node, OUT_OF_SERVICE_TAINT) is not None
         for pod in self._server.list(PODS, selector=Selector(fields=f"spec.nodeName={name}")):
             self._mark_not_ready(pod)
-            if not is_terminating(pod) and (is_sworn or now_s - lost_s >= _toleration_s(pod)):
+            if not is_terminating(pod) and (is_out_of_service or now_s - lost_s >= _toleration_s(pod)):
                 self._evict(pod)
 
     def _mark_not_ready(self, pod: Json) -> None:
@@ -153,7 +155,7 @@ class PodGarbageCollector:
     def _delete(self, pod: Json, why: str, *, reason: str = "") -> None:
         """Mark an unfinished pod as failed, in a write that is not a kubelet's, and remove its object at once.
 
-        Only the pods of vanished nodes are told a reason (markFailedAndDeletePodWithCondition).
+        Only the pods of vanished nodes are given a reason (markFailedAndDeletePodWithCondition).
         """
         namespace, name = namespace_of(pod), name_of(pod)
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):
@@ -172,7 +174,7 @@ class PodGarbageCollector:
         try:
             self._server.delete(PODS, namespace, name, grace_s=0, uid=uid_of(pod))
         except ApiError:
-            pass  # somebody else deleted it, or another pod has its name by now
+            pass  # another client deleted it, or another pod has its name by now
 
 
 def _taint(node: Json, key: str) -> Json | None:

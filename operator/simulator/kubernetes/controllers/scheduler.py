@@ -30,7 +30,7 @@ class Scheduler:
         server.observers.append(self._observe)
 
     def poke_all(self) -> None:
-        """Look at every pod that waits."""
+        """Schedule every pod that waits."""
         for pod in self._server.list(PODS):
             if not pod["spec"].get("nodeName"):
                 self._poke(pod)

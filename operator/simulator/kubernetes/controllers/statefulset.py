@@ -61,7 +61,7 @@ class StatefulSetController:
         self.has_index_label = True
         server.observers.append(self._observe)
 
-    # -- when to look
+    # -- when to reconcile
 
     def _observe(self, resource: str, event: Event) -> None:
         obj = event.current if event.current is not None else event.previous
@@ -76,7 +76,7 @@ class StatefulSetController:
                 self.poke((namespace_of(obj), name_of(obj).rpartition("-")[0]))
 
     def poke(self, key: Key, delay_s: float | None = None) -> None:
-        """Look at a StatefulSet soon, or after a delay; an earlier appointment stays."""
+        """Reconcile a StatefulSet soon, or after a delay; an earlier appointment stays."""
         low, high = REACTION_S
         wait_s = low + (high - low) * self._rng.random() if delay_s is None else delay_s
         due_s = self._loop.time() + wait_s
@@ -86,7 +86,7 @@ class StatefulSetController:
         self._loop.world_call_later(wait_s, self._sync, key, due_s)
 
     def poke_all(self) -> None:
-        """Look at every StatefulSet, as after a restart of the controller."""
+        """Reconcile every StatefulSet, as after a restart of the controller."""
         for stateful_set in self._server.list(STATEFULSETS):
             self.poke((namespace_of(stateful_set), name_of(stateful_set)))
 
@@ -100,12 +100,12 @@ class StatefulSetController:
         try:
             _Sync(self, self._server, stateful_set, now_s=self._loop.time()).run()
         except ApiError as error:
-            # Somebody was faster, or the namespace is going away: look again later.
+            # Another writer was faster, or the namespace is going away: reconcile again later.
             self._trace.add(self._loop.time(), "statefulset", "sync failed", set=key[1], error=str(error))
             self.poke(key, 1.0)
 
     def note(self, what: str, pod: str, **facts: object) -> None:
-        """Tell the trace what was done to a pod."""
+        """Trace what was done to a pod."""
         self._trace.add(self._loop.time(), "statefulset", what, pod=pod, **facts)
 
 

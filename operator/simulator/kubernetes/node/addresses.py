@@ -1,6 +1,7 @@
 """The addresses of pods: each node has a range of its own, and gives an address again once nothing uses it.
 
-Source: Node.spec.podCIDR (it belongs to the Node's name), CNI host-local IPAM (the lowest free address after the last one given).
+Source: Node.spec.podCIDR (it belongs to the Node's name), CNI host-local IPAM (the lowest free address after the last
+one given).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Write container statuses exactly as a kubelet does, and find out what a container's environment says.
 
 Sources: kubelet kubelet_pods.go (convertToAPIContainerStatuses, getPhase), status_manager.go (TerminatePod), container
-runtime exit reasons; seen on 1.36.3: a graceful end, a crash loop, an image that was never pulled (of the only container, a
-sidecar, behind an init container), a deletion during init, a container that ignores SIGTERM.
+runtime exit reasons; seen on 1.36.3: a graceful end, a crash loop, an image that was never pulled (of the only
+container, a sidecar, behind an init container), a deletion during init, a container that ignores SIGTERM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a container runtime ends what it is told to end, and how that hangs (containerd#13416): the kubelet and all else go on."""
+"""How a container runtime kills containers, and how a kill hangs (containerd#13416)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Kills:
 
     Parameters
     ----------
-    host: what the processes run on. note: tells what happened.
+    host: what the processes run on. note: called with what happened.
     """
 
     def __init__(self, processes: Processes, host: str, note: Callable[..., None]) -> None:

@@ -47,7 +47,7 @@ class Kubelet(Machine):
     ----------
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
-    kills: what it tells its runtime to end.
+    kills: the containers that its runtime is asked to end.
     clock_off_s: the node's clock is ahead by so much; it dates the beginnings and ends of containers.
     """
 
@@ -66,7 +66,7 @@ class Kubelet(Machine):
         self._launch()
 
     def _clock_s(self) -> float:
-        """Tell the time by the node's clock."""
+        """Return the time by the node's clock."""
         return self._loop.time() + self.clock_off_s
 
     def _lose_processes(self) -> None:
@@ -80,7 +80,7 @@ class Kubelet(Machine):
     def _forget_all(self) -> None:
         self._workers.clear()
 
-    # -- what it hears
+    # -- what it receives
 
     def _observe(self, resource: str, event: Event) -> None:
         if resource != PODS:
@@ -172,7 +172,7 @@ class Kubelet(Machine):
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
         if any(self._runs(uid, record.name) for record in self._runtime.get(uid, ())):
-            return  # the runtime knows what it runs, whoever else forgets it
+            return  # the runtime still knows what it runs
         self.addresses.give_back(uid)
         for record in self._runtime.pop(uid, ()):
             self._exits.pop((uid, record.name), None)
@@ -366,7 +366,7 @@ class Kubelet(Machine):
         if any(r.is_running for r in worker.records if r.kind == "containerStatuses"):
             return
         if not worker.is_stopped:
-            # Sidecars are told only when the others have ended.
+            # Sidecars get their signal only when the others have ended.
             for record in worker.records:
                 if record.is_running:
                     self.kills.send(worker.uid, record.name, "TERM")
@@ -386,12 +386,12 @@ class Kubelet(Machine):
 
     def _delete_object(self, worker: PodWorker) -> None:
         if not self.is_connected or worker.is_dirty or self._workers.get(worker.uid) is not worker:
-            return  # `_resync` comes back to it, or somebody else was faster
+            return  # `_resync` comes back to it, or another writer was faster
         try:
             self._server.delete(PODS, worker.namespace, worker.name, grace_s=0, uid=worker.uid)
             self._note("pod object deleted", pod=worker.name, uid=worker.uid[:8])
         except ApiError as error:
-            if error.status not in (404, 409):  # somebody else deleted it, and maybe another one has its name
+            if error.status not in (404, 409):  # another client deleted it, and maybe another one has its name
                 raise
         self._forget(worker.uid)
 

@@ -129,7 +129,7 @@ class Machine(ABC):
         self._later(self._draw(self.timings.reaction_s), self._resync)
 
     def replaced(self) -> None:
-        """Lose the node's name to another machine; pods that run here run on, and nobody is told."""
+        """Lose the node's name to another machine; pods that run here run on, and nothing reports it."""
         self._note("name taken over")
         self.is_replaced = True
 
@@ -148,7 +148,7 @@ class Machine(ABC):
         self._loop.world_call_later(down_s, self._launch, self._generation)
 
     def power_off(self) -> None:
-        """Cut the power: every process ends, and nobody writes that down."""
+        """Cut the power: every process ends, and no status says so."""
         self._note("power off")
         self._processes.kill_node(self.host)
         self._lose_processes()

@@ -34,7 +34,7 @@ class PodWorker:
 
     Parameters
     ----------
-    pod: the newest version it has heard of.
+    pod: the newest version it has received.
     records: of its containers, shared with the runtime, which outlives the kubelet process.
     is_orphan: the object is gone, so nothing can be written any more.
     eviction: status.reason and message when the kubelet itself ends the pod.

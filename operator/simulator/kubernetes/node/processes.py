@@ -11,13 +11,13 @@ class Processes(Protocol):
 
     Attributes
     ----------
-    on_exit: called with (node, pod_uid, container, exit_code) after a process ended, in a callback of its own; not called
-        for the processes of a node that was killed, because nobody is left to be told.
+    on_exit: called with (node, pod_uid, container, exit_code) after a process ended, in a callback of its own; not
+        called for the processes of a node that was killed, because its kubelet is gone.
 
     Notes
     -----
-    A restored etcd may have forgotten where a pod is bound: then another node runs it too. So a process is that of a container of a
-    pod on a node; where none is named, any node is meant.
+    A restored etcd may have forgotten where a pod is bound: then another node runs it too. So a process is that of a
+    container of a pod on a node; where none is named, any node is meant.
     """
 
     on_exit: Callable[[str, str, str, int], None]
@@ -33,7 +33,7 @@ class Processes(Protocol):
         environment: Mapping[str, str],
         address: str,
     ) -> None:
-        """Start the process of a container; `environment` is resolved (field references included), `address` that of its pod."""
+        """Start a container's process; `environment` has field references resolved, `address` is its pod's."""
 
     def signal(self, pod_uid: str, container: str, name: str, *, node: str = "") -> None:
         """Send TERM or KILL; nothing happens when the process does not run."""
@@ -48,4 +48,4 @@ class Processes(Protocol):
         """End every process of a node at once, as a power cut does."""
 
     def is_running(self, pod_uid: str, container: str, *, node: str = "") -> bool:
-        """Tell whether a process of this container runs; a frozen one does."""
+        """Whether a process of this container runs; a frozen one does."""

@@ -20,7 +20,7 @@ class NodeTimings:
     restart_s: the runtime's own time to start a container again.
     status_s: from the end of the last container to the PATCH that says so (seen: 0.3 s).
     cleanup_s: from that PATCH to the DELETE of the object (seen: 0.5 s).
-    housekeeping_s: until leftovers of the runtime are looked for.
+    housekeeping_s: until the runtime's leftovers are cleaned up.
     """
 
     reaction_s: tuple[float, float] = (0.01, 0.1)

@@ -1,4 +1,4 @@
-"""Which pod a member speaks from: only where nothing else can be meant."""
+"""The pod of a member by its address, only where the address is unambiguous."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def spoken(*live: KnownPod, suspects: tuple[Suspect, ...] = (), **changes: Any) 
     return pod_of(member(2, **(values | changes)), live, suspects, described_at_s=NOW_S)
 
 
-def test_member_speaks_from_the_one_live_pod_that_has_its_address() -> None:
+def test_address_of_a_member_names_the_one_live_pod_that_has_it() -> None:
     assert spoken(pod(), pod("u9", "10.0.0.9")) == "u2"
     assert spoken(pod(), client_host=ADDRESS) == "u2", "Kafka writes it with a slash, others may not"
 
 
-def test_static_member_of_a_classic_group_shows_the_address_of_who_joined_with_its_id_first() -> None:
+def test_static_member_of_a_classic_group_shows_the_address_of_the_first_that_joined_with_its_id() -> None:
     assert spoken(pod(), is_host_current=False) is None
 
 
 @pytest.mark.parametrize("host", ["", "/", "/10.0.0.8"])
-def test_address_that_is_not_told_or_nobodys_tells_nothing(host: str) -> None:
+def test_unknown_address_names_no_pod(host: str) -> None:
     assert spoken(pod(), client_host=host) is None
 
 
@@ -40,7 +40,7 @@ def test_pod_in_its_nodes_network_has_no_address_of_its_own() -> None:
     assert spoken(known_pod(addresses=(), shown_at_s=NOW_S - 60)) is None
 
 
-def test_two_pods_with_one_address_tell_nothing() -> None:
+def test_address_of_two_pods_names_neither() -> None:
     """As behind a network that gives it again before the first one's end is seen."""
     assert spoken(pod(), pod("u9")) is None
 
@@ -56,7 +56,7 @@ def test_suspect_that_has_shown_no_address_may_have_had_any() -> None:
 
 @pytest.mark.parametrize("shown_at_s", [NOW_S, NOW_S + 1])
 def test_pod_that_had_not_shown_its_address_when_the_group_was_asked_for_is_not_the_members(shown_at_s: float) -> None:
-    """The member may have spoken from it when somebody else had it."""
+    """The member may have joined from it when another pod had it."""
     assert spoken(pod(shown_at_s=shown_at_s)) is None
 
 

@@ -1,4 +1,4 @@
-"""Who was there when a member joined: known once, and fewer from then on."""
+"""Carriers are the pods that were there when a member joined; later they only become fewer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from unit.core.builders import NOW_S
 
 
 def attributed(*carrying: str, young: bool = False, ended: bool = False) -> frozenset[str]:
-    """Who may hold a member that is described for the first time."""
+    """Carriers of a member that is described for the first time."""
     return attribute("m1", carrying=carrying, is_watch_young=young, has_one_ended=ended, now_s=NOW_S).carriers
 
 
@@ -20,7 +20,7 @@ def test_the_pods_that_carry_the_id_when_a_member_is_described_first_may_hold_it
     assert attributed("u1", ended=True) == {"u1"}
 
 
-def test_while_the_watch_is_young_a_pod_that_nobody_saw_may_hold_it_too() -> None:
+def test_while_the_watch_is_young_an_unseen_pod_may_hold_it_too() -> None:
     assert attributed("u1", young=True) == {"u1", UNSEEN}
     assert attributed(young=True) == {UNSEEN}
     assert attributed(young=True, ended=True) == {UNSEEN}
@@ -34,7 +34,7 @@ def test_member_whose_pod_ended_since_the_description_before_is_dead_when_it_is_
     assert attributed(ended=True) == frozenset()
 
 
-def test_attribution_tells_member_and_time() -> None:
+def test_attribution_has_member_and_time() -> None:
     found = attribute("m1", carrying=("u1",), is_watch_young=False, has_one_ended=False, now_s=NOW_S)
     assert (found.member, found.first_seen_s) == (digest_of("m1"), NOW_S)
     assert found.is_of("m1")
@@ -52,13 +52,13 @@ def test_certificate_takes_its_pod_out_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("name", [UNSEEN, UNATTRIBUTED])
-def test_pod_that_nobody_saw_never_ends(name: str) -> None:
+def test_unseen_pod_never_ends(name: str) -> None:
     assert known(name, "u1").without({"u1", "u2"}).carriers == {name}
     assert known(name).is_guessed
     assert known(name, "u1").is_guessed
 
 
-def test_attribution_that_loses_nobody_is_the_same() -> None:
+def test_attribution_that_loses_no_carrier_is_the_same() -> None:
     it = known("u1")
     assert it.without({"u9"}) is it
     assert it.without(()) is it

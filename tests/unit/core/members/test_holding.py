@@ -64,8 +64,12 @@ def test_fixed_id_may_become_the_id_by_what_its_client_appends() -> None:
 
 def test_fixed_beginning_of_the_id_may_become_it_whatever_comes_between() -> None:
     """What contains the scope is an id of ours, also where no template makes it."""
-    begins = naming_of(spec(identity={"template": "{scope}-{podName}"}), history(injected=injected(id_template=f"{SCOPE}-{{podName}}")))
-    assert HeldSeat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True))
+    begins = naming_of(
+        spec(identity={"template": "{scope}-{podName}"}), history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
+    )
+    assert HeldSeat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(
+        known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True)
+    )
 
 
 def test_suspect_of_the_name_is_never_ruled_out_because_it_does_not_remember_what_was_fixed() -> None:

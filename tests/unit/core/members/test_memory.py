@@ -29,7 +29,9 @@ NOBODY = Members(watch=WATCH, watch_described=WATCH)
 
 def look(remembered: Members, held: Mapping[int, str | None], seen: Sight) -> Members:
     """One description, in which members hold the ids of these ordinals."""
-    return described(remembered, {id_of(n): m for n, m in held.items()}, seen, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S)
+    return described(
+        remembered, {id_of(n): m for n, m in held.items()}, seen, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S
+    )
 
 
 def shown(**changes: Any) -> Sight:
@@ -41,7 +43,7 @@ def carriers(after: Members, ordinal: int = 2) -> set[str] | None:
     return set(found.carriers) if found is not None else None
 
 
-# who is described for the first time ----------------------------------------------------------------------------------
+# members that are described for the first time ------------------------------------------------------------------------
 
 
 def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described_first() -> None:
@@ -51,8 +53,8 @@ def test_member_is_attributed_to_the_pods_that_carry_its_id_when_it_is_described
     assert after.first_seen_s(id_of(2), "another") is None
 
 
-def test_member_that_is_described_again_keeps_its_carriers_whoever_came_since() -> None:
-    """Who was born after it had joined is not it."""
+def test_member_that_is_described_again_keeps_its_carriers_whatever_pods_came_since() -> None:
+    """A pod that was born after the member joined is no carrier."""
     first = look(NOBODY, {2: "m2"}, shown())
     later = look(first, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "u9"})}, dated_at_s=NOW_S + 60))
     assert carriers(later) == {"u2"}
@@ -71,7 +73,7 @@ def test_description_without_a_barrier_behind_it_is_none_for_whom_it_shows_first
     assert after == NOBODY
 
 
-def test_description_without_a_barrier_counts_where_it_shows_nobody_new() -> None:
+def test_description_without_a_barrier_counts_where_it_shows_no_new_member() -> None:
     first = look(NOBODY, {2: "m2"}, shown())
     kept = look(replace(first, suspects=(suspect("y", 1),)), {2: "m2"}, shown(has_passed=False))
     assert kept.suspects[0].silent_since_s == AT_S
@@ -81,21 +83,22 @@ def test_description_while_the_watch_is_not_whole_is_none() -> None:
     assert look(NOBODY, {2: "m2"}, shown(watch="")) == NOBODY
 
 
-def test_id_that_several_members_are_described_with_is_nobodys_and_takes_no_attribution_away() -> None:
+def test_id_of_several_members_is_attributed_to_none_and_takes_no_attribution_away() -> None:
     first = look(NOBODY, {2: "m2"}, shown())
     assert carriers(look(first, {2: None}, shown())) == {"u2"}
     assert carriers(look(NOBODY, {2: None}, shown())) is None
 
 
-def test_pod_that_the_address_tells_is_the_only_carrier_that_was_seen() -> None:
+def test_pod_that_the_address_names_is_the_only_carrier_that_was_seen() -> None:
     many = shown(carrying={id_of(2): frozenset({"u2", "z"})}, addressed={id_of(2): "u2"})
     assert carriers(look(NOBODY, {2: "m2"}, many)) == {"u2"}
     young = replace(NOBODY, watch="before")
-    assert carriers(look(young, {2: "m2"}, many)) == {"u2", UNSEEN}, "whoever nobody saw may have had the address before"
+    assert carriers(look(young, {2: "m2"}, many)) == {"u2", UNSEEN}, "an unseen pod may have had the address before"
 
 
 def test_member_before_is_without_the_pods_that_ended_meanwhile() -> None:
-    """Its seat may be described empty for a moment; when it is described again, nobody can see those end once more."""
+    """Its seat may be described empty for a moment; when it is described again, its carriers cannot end a second
+    time."""
     first = look(NOBODY, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "z"})}))
     away = look(look(first, {}, shown()), {}, shown(ended=frozenset({"z"})))
     assert carriers(look(away, {2: "m2"}, shown(carrying={id_of(2): frozenset({"u2", "x"})}))) == {"u2"}
@@ -157,12 +160,14 @@ def test_suspect_of_the_pod_store_is_taken_in_once() -> None:
     assert first.suspects == (lost,)
     dropped = replace(first, suspects=())
     assert without_ended(dropped, sight(suspects=(lost,))).suspects == ()
-    assert without_ended(dropped, sight(suspects=(replace(lost, since_s=NOW_S),))).suspects != (), "it was there again, and is lost again"
+    assert without_ended(dropped, sight(suspects=(replace(lost, since_s=NOW_S),))).suspects != (), (
+        "it was there again, and is lost again"
+    )
 
 
-def test_suspect_that_the_pod_store_knows_better_takes_the_place_of_what_a_status_told() -> None:
-    told, known = suspect("z", silent_since_s=5.0), suspect("z", since_s=NOW_S, node_name="n7")
-    assert without_ended(replace(NOBODY, suspects=(told,)), sight(suspects=(known,))).suspects == (known,)
+def test_suspect_of_the_pod_store_replaces_that_of_the_status() -> None:
+    written, known = suspect("z", silent_since_s=5.0), suspect("z", since_s=NOW_S, node_name="n7")
+    assert without_ended(replace(NOBODY, suspects=(written,)), sight(suspects=(known,))).suspects == (known,)
 
 
 def test_suspect_that_has_ended_meanwhile_is_none() -> None:
@@ -174,12 +179,14 @@ def test_suspect_that_is_there_after_all_is_none() -> None:
     assert [s.uid for s in without_ended(now, sight(back=frozenset({"z"}))).suspects] == ["y"]
 
 
-def test_suspects_are_remembered_also_by_a_look_that_is_no_description() -> None:
+def test_suspects_are_remembered_also_without_a_description() -> None:
     for seen in (shown(suspects=(suspect(),), watch=""), shown(suspects=(suspect(),), has_passed=False)):
         assert [s.uid for s in look(NOBODY, {2: "m2"}, seen).suspects] == ["z"]
 
 
-def descriptions(now: Members, every_s: float, count: int, held: Mapping[int, str | None] | None = None, **changes: Any) -> Members:
+def descriptions(
+    now: Members, every_s: float, count: int, held: Mapping[int, str | None] | None = None, **changes: Any
+) -> Members:
     for n in range(count):
         now = look(now, held or {}, shown(described_at_s=AT_S + n * every_s, **changes))
     return now
@@ -217,7 +224,7 @@ def test_silence_is_counted_only_while_something_is_waited_for() -> None:
 YOUNG = Members(watch="before", watch_described="before")
 
 
-def test_member_that_is_described_first_under_a_young_watch_may_be_of_a_pod_that_nobody_saw() -> None:
+def test_member_that_is_first_described_under_a_young_watch_may_be_of_an_unseen_pod() -> None:
     assert carriers(look(YOUNG, {2: "m2"}, shown())) == {"u2", UNSEEN}
     assert carriers(look(Members(), {2: "m2"}, shown())) == {"u2", UNSEEN}
 
@@ -231,12 +238,14 @@ def test_watch_is_young_until_a_second_description_after_it_has_been_whole_for_a
     early = look(YOUNG, {}, shown())
     assert early.watch == "before"
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == WATCH
-    assert look(YOUNG, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before", "the first description after it began cannot know who left before"
+    assert look(YOUNG, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before", (
+        "the first description after it began cannot know who left before"
+    )
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S - 0.1)).watch == "before"
 
 
 def test_memory_that_was_emptied_under_a_watch_that_is_days_old_waits_as_one_of_a_new_watch_does() -> None:
-    """The suspects are lost with it, and the watch does not tell of them again."""
+    """The suspects are lost with it, and the watch does not deliver them again."""
     early = look(Members(), {}, shown())
     soon = look(early, {}, shown(described_at_s=AT_S + 30.0))
     assert carriers(look(soon, {2: "m2"}, shown(described_at_s=AT_S + 60.0))) == {"u2", UNSEEN}
@@ -245,7 +254,10 @@ def test_memory_that_was_emptied_under_a_watch_that_is_days_old_waits_as_one_of_
 def test_restart_begins_the_wait_anew() -> None:
     """What a process that is gone described is in no memory."""
     early = look(YOUNG, {}, shown())
-    assert look(replace(early, watch_described="", young_since_s=None), {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
+    assert (
+        look(replace(early, watch_described="", young_since_s=None), {}, shown(described_at_s=AT_S + SETTLE_S)).watch
+        == "before"
+    )
 
 
 def test_whom_the_description_that_ends_the_youth_of_the_watch_shows_first_joined_before() -> None:
@@ -267,7 +279,7 @@ def test_young_watch_that_was_described_without_a_barrier_for_whom_is_new_was_no
     assert look(early, {}, shown(described_at_s=AT_S + SETTLE_S)).watch == "before"
 
 
-# how long a silence lasts, and whom it does not free ------------------------------------------------------------------
+# how long a silence lasts, and which members it does not free ---------------------------------------------------------
 
 
 def test_silence_is_the_longest_of_what_a_process_may_take() -> None:
@@ -277,7 +289,7 @@ def test_silence_is_the_longest_of_what_a_process_may_take() -> None:
 
 
 @pytest.mark.parametrize("ends", [0, 9])
-def test_member_whose_durable_leave_was_acknowledged_is_of_a_pod_that_nobody_knows(ends: int) -> None:
+def test_member_whose_durable_leave_was_acknowledged_is_of_an_unknown_pod(ends: int) -> None:
     now = members({2: []}, ends_seen=ends)
     after = with_living(now, {id_of(1): "m1", id_of(2): "m2"}, {id_of(2): "m2"}, NOW_S)
     assert (carriers(after, 1), carriers(after, 2)) == ({"u1"}, {UNATTRIBUTED})

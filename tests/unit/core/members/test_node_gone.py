@@ -13,22 +13,22 @@ ON_CLOUD = suspect(node_name="n7", provider="aws", placed_at_s=NOW_S - 600)
 
 
 @pytest.mark.parametrize("provider", sorted(CLOUDS))
-def test_cloud_whose_controller_deletes_a_node_after_its_machine_tells_by_default(provider: str) -> None:
+def test_gone_node_is_evidence_by_default_where_the_cloud_deletes_it_after_its_machine(provider: str) -> None:
     assert may_be_gone(replace(ON_CLOUD, provider=provider), NodeLifecycle.AUTO)
 
 
 @pytest.mark.parametrize("provider", ["", "kind", "openstack", "vsphere"])
-def test_any_other_node_tells_nothing_by_default(provider: str) -> None:
-    """Somebody else may delete its object while the machine runs on."""
+def test_any_other_gone_node_is_no_evidence_by_default(provider: str) -> None:
+    """Another client may delete its object while the machine runs on."""
     assert not may_be_gone(replace(ON_CLOUD, provider=provider), NodeLifecycle.AUTO)
 
 
 @pytest.mark.parametrize("lifecycle", [NodeLifecycle.CLOUD, NodeLifecycle.FIXED])
-def test_any_node_tells_where_the_user_says_so(lifecycle: NodeLifecycle) -> None:
+def test_every_gone_node_is_evidence_where_the_user_says_so(lifecycle: NodeLifecycle) -> None:
     assert may_be_gone(replace(ON_CLOUD, provider=""), lifecycle)
 
 
-def test_no_node_tells_where_the_user_says_that_none_can_be_trusted() -> None:
+def test_no_gone_node_is_evidence_where_the_user_trusts_none() -> None:
     assert not may_be_gone(ON_CLOUD, NodeLifecycle.UNTRUSTED)
 
 
@@ -50,6 +50,6 @@ def test_node_that_was_there_when_the_pod_came_is_not(created_at_s: float) -> No
     assert not is_node_gone(ON_CLOUD, replace(NODE, created_at_s=created_at_s))
 
 
-def test_pod_of_which_nobody_knows_when_it_came_may_have_come_after_any_node() -> None:
+def test_pod_of_unknown_age_may_have_come_after_any_node() -> None:
     assert not is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), replace(NODE, created_at_s=NOW_S))
     assert is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), None)

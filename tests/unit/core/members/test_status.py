@@ -24,15 +24,21 @@ def through_the_api_server(memory: Members, **edits: object) -> Members:
 
 
 def test_members_their_carriers_and_suspects_come_back() -> None:
-    whole = suspect(node_name="n7", provider="aws", placed_at_s=NOW_S - 900, lost_boot="b1", addresses=frozenset({"10.0.0.7"}))
+    whole = suspect(
+        node_name="n7", provider="aws", placed_at_s=NOW_S - 900, lost_boot="b1", addresses=frozenset({"10.0.0.7"})
+    )
     far = suspect("y", namespace="bill", pod_name="canary-0")
     memory = members({1: ["u1", UNSEEN], 2: [UNATTRIBUTED]}, suspects=(whole, far), watch_described="")
     assert through_the_api_server(memory) == memory
 
 
-@pytest.mark.parametrize("edit", [{"seats": []}, {"suspects": []}, {"suspects": [], "seats": []}, {"watch": "another"}, {"seal": None}], ids=str)
-def test_of_a_memory_that_somebody_has_edited_the_suspects_alone_are_believed(edit: dict[str, object]) -> None:
-    """They only hold back. Who holds a seat may be of a pod that nobody saw, as after an emptied status."""
+@pytest.mark.parametrize(
+    "edit",
+    [{"seats": []}, {"suspects": []}, {"suspects": [], "seats": []}, {"watch": "another"}, {"seal": None}],
+    ids=str,
+)
+def test_only_the_suspects_of_an_edited_memory_are_believed(edit: dict[str, object]) -> None:
+    """Suspects only hold removals. The holder of a seat may be of an unseen pod, as after an emptied status."""
     memory = members(suspects=(suspect(),), watch_described="")
     assert through_the_api_server(memory) == memory
     assert through_the_api_server(memory, **edit) == Members(suspects=() if "suspects" in edit else memory.suspects)
@@ -42,7 +48,7 @@ def test_where_nothing_is_remembered_nothing_is_sealed() -> None:
     assert wire_members("shop", Members())["seal"] is None
 
 
-def test_no_status_is_no_memory_and_no_watch() -> None:
+def test_missing_status_gives_neither_memory_nor_watch() -> None:
     assert members_from("shop", None) == Members()
     assert members_from("shop", StaticGroupStatus()) == Members()
 
@@ -59,8 +65,10 @@ def test_silence_is_not_written_so_that_it_begins_anew() -> None:
 
 
 def test_member_is_never_written_as_seen_earlier_than_it_was() -> None:
-    """An end is compared with it, and a status tells whole seconds."""
-    (seat,) = wire_members("shop", Members(attributions={id_of(2): attributed("m2", "u2", first_seen_s=NOW_S + 0.25)}))["seats"]
+    """An end is compared with it, and a status has whole seconds."""
+    (seat,) = wire_members("shop", Members(attributions={id_of(2): attributed("m2", "u2", first_seen_s=NOW_S + 0.25)}))[
+        "seats"
+    ]
     assert seat.first_seen == datetime.fromtimestamp(NOW_S + 1, tz=UTC)
 
 
@@ -87,14 +95,16 @@ def test_seats_without_room_are_plain_ones_which_the_next_process_attributes_to_
 
 
 def test_where_a_seat_that_is_not_plain_has_no_room_the_next_process_begins_as_if_it_remembered_nothing() -> None:
-    many = Members(attributions={id_of(n): attributed(f"m{n}", f"u{n}", "z") for n in range(api.SEATS_MAX + 1)}, watch=WATCH)
+    many = Members(
+        attributions={id_of(n): attributed(f"m{n}", f"u{n}", "z") for n in range(api.SEATS_MAX + 1)}, watch=WATCH
+    )
     assert len(wire_members("shop", many)["seats"]) == api.SEATS_MAX
     assert wire_members("shop", many)["watch"] is wire_members("shop", many)["seal"] is None
 
 
 @pytest.mark.parametrize("carriers", [(), (UNSEEN,), (UNATTRIBUTED,)], ids=["dead", "unseen", "unattributed"])
 def test_seat_of_no_pod_or_a_guessed_one_is_not_plain(carriers: tuple[str, ...]) -> None:
-    """The next process would take it for that of the pod that is there by then, or for one that nobody explains."""
+    """The next process would take it for that of the pod that is there by then, or for one without a known pod."""
     held = {id_of(n): attributed(f"m{n}", *carriers) for n in range(api.SEATS_MAX + 1)}
     assert wire_members("shop", Members(attributions=held, watch=WATCH))["watch"] is None
 
@@ -129,6 +139,9 @@ def test_longest_status_can_be_stored() -> None:
     """A request to etcd has 1.5 MiB, and a status holds other things beside."""
     ids = frozenset(f"{'i' * 240}{n:03}" for n in range(api.SUSPECT_IDS_MAX))
     lost = tuple(suspect(f"{'z' * 30}{n}", instance_ids=ids) for n in range(50))
-    held = {f"{'i' * 240}{n}": attributed(f"m{n}", *(f"{'u' * 34}{c}" for c in range(api.CARRIERS_MAX))) for n in range(api.SEATS_MAX)}
+    held = {
+        f"{'i' * 240}{n}": attributed(f"m{n}", *(f"{'u' * 34}{c}" for c in range(api.CARRIERS_MAX)))
+        for n in range(api.SEATS_MAX)
+    }
     status = StaticGroupStatus(**wire_members("shop", Members(attributions=held, suspects=lost)))
     assert len(json.dumps(status.to_wire(), separators=(",", ":"))) < 1_200_000

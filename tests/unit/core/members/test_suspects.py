@@ -14,7 +14,11 @@ SETTLE_S = 600.0
 
 
 def after(
-    *suspects: Suspect, at_s: float = 1_000.0, held: Mapping[int, Attribution | None] | None = None, first: bool = False, present: tuple[str, ...] = ()
+    *suspects: Suspect,
+    at_s: float = 1_000.0,
+    held: Mapping[int, Attribution | None] | None = None,
+    first: bool = False,
+    present: tuple[str, ...] = (),
 ) -> tuple[Suspect, ...]:
     """One description, in which members hold the ids of these ordinals."""
     return after_description(
@@ -45,13 +49,20 @@ def test_seat_that_is_held_by_a_member_of_which_it_is_no_carrier_is_silent() -> 
     assert after(silent(1_000.0), at_s=1_600.0, held={2: attributed("m2", "u2")}) == ()
 
 
-def test_seat_that_is_held_by_a_member_that_nobody_can_hold_any_more_is_silent() -> None:
+def test_seat_that_is_held_by_a_member_without_possible_carriers_is_silent() -> None:
     assert after(silent(1_000.0), at_s=1_600.0, held={2: attributed("m2")}) == ()
 
 
 @pytest.mark.parametrize(
     "holder",
-    [attributed("m2", "z"), attributed("m2", "u2", "z"), attributed("m2", UNSEEN), attributed("m2", UNATTRIBUTED), attributed("m2", "u2", UNSEEN), None],
+    [
+        attributed("m2", "z"),
+        attributed("m2", "u2", "z"),
+        attributed("m2", UNSEEN),
+        attributed("m2", UNATTRIBUTED),
+        attributed("m2", "u2", UNSEEN),
+        None,
+    ],
     ids=["its own", "perhaps its own", "unseen", "unattributed", "perhaps unseen", "not known"],
 )
 def test_member_that_may_be_its_own_ends_its_silence(holder: Attribution | None) -> None:
@@ -88,7 +99,17 @@ def test_each_suspect_has_a_silence_of_its_own() -> None:
     assert [(s.uid, s.silent_since_s) for s in kept] == [("y", 1_600.0)]
 
 
-def test_case_tells_a_pod_that_is_lost_again_from_one_that_was_lost_before() -> None:
+def test_case_distinguishes_a_pod_that_is_lost_again() -> None:
     once = suspect(since_s=5.0)
     assert once.case == suspect(since_s=5.0, silent_since_s=9.0, node_name="n7").case
-    assert len({once.case, suspect("y", since_s=5.0).case, suspect(since_s=6.0).case, suspect(since_s=5.0, lost_boot="b1").case}) == 4
+    assert (
+        len(
+            {
+                once.case,
+                suspect("y", since_s=5.0).case,
+                suspect(since_s=6.0).case,
+                suspect(since_s=5.0, lost_boot="b1").case,
+            }
+        )
+        == 4
+    )

@@ -1,7 +1,7 @@
 """The shortest stories that would end with the removal of a living process, each without one clause of the rule.
 
-In every one the process of web-2's first pod lives, cut off from the API server and not from Kafka, and its seat is scaled down. What
-each pod is for the store is told by `sight`; the rule alone stands between the story and a leave.
+In every one the process of web-2's first pod lives, cut off from the API server and not from Kafka, and its seat is
+scaled down. What `sight` says what each pod is for the store; the rule alone stands between the story and a leave.
 """
 
 from __future__ import annotations
@@ -42,7 +42,15 @@ class Story:
         self.memory: History = history(members=Members(watch=watch, watch_described=watch))
         self.at_s = 0.0
 
-    def round(self, holder: str | None, carrying: Iterable[str] = (), *, wanted: bool = True, later_s: float = 60.0, **seen: Any) -> Plan:
+    def round(
+        self,
+        holder: str | None,
+        carrying: Iterable[str] = (),
+        *,
+        wanted: bool = True,
+        later_s: float = 60.0,
+        **seen: Any,
+    ) -> Plan:
         """Describe the group, in which this member holds web-2's seat, and plan.
 
         Parameters
@@ -50,10 +58,17 @@ class Story:
         carrying: uids of the pods that carry the id and are live or suspect.
         """
         self.at_s += later_s
-        values = {"ended": frozenset(), "described_at_s": 10_000.0 + self.at_s, "dated_at_s": NOW_S + self.at_s, "carrying": {SEAT: frozenset(carrying)}}
+        values = {
+            "ended": frozenset(),
+            "described_at_s": 10_000.0 + self.at_s,
+            "dated_at_s": NOW_S + self.at_s,
+            "carrying": {SEAT: frozenset(carrying)},
+        }
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
         snapshot = departure(
-            group=group(*members), sight=sight(**(values | seen)), workload=workload(3 if wanted else 2, status_replicas=2),
+            group=group(*members),
+            sight=sight(**(values | seen)),
+            workload=workload(3 if wanted else 2, status_replicas=2),
             pods=(known_pod(0, "u0"), known_pod(1, "u1")),
         )
         decided = planned(snapshot, self.memory, NOW_S + self.at_s)
@@ -61,10 +76,12 @@ class Story:
         return decided
 
     def restart(self) -> None:
-        """Another process goes on with what the status tells."""
+        """Another process continues with the memory in the status."""
         kept = self.memory.members
         status = StaticGroupStatus(**wire_members("shop", kept))
-        self.memory = replace(self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire())))
+        self.memory = replace(
+            self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire()))
+        )
 
 
 def guard(decided: Plan) -> str:
@@ -108,7 +125,7 @@ def test_same_over_a_hand_over_to_a_process_that_never_saw_the_pod() -> None:
     assert guard(story.round("m4", suspects, wanted=False, ended=frozenset({"u3"}))) == Guard.SUSPECT
 
 
-def test_pod_that_came_and_went_while_nobody_watched() -> None:
+def test_pod_that_came_and_went_in_a_watch_gap() -> None:
     """The watch begins anew; a process of a pod that no LIST shows takes the seat of a pod that ends."""
     story = Story("before")
     story.round("m9", ["u3"])
@@ -116,7 +133,7 @@ def test_pod_that_came_and_went_while_nobody_watched() -> None:
 
 
 def test_same_when_the_watch_is_old_and_was_not_described_since_it_began() -> None:
-    """Who holds the seat in the first description may have joined right after the watch began."""
+    """The holder of the seat in the first description may have joined right after the watch began."""
     story = Story("before")
     story.round("m9", ["u3"], described_at_s=1_000_000.0)
     assert guard(story.round("m9", [], wanted=False, ended=frozenset({"u3"}))) == Guard.JOINED_BEFORE_WATCH
@@ -155,7 +172,7 @@ def test_suspect_is_silent_for_long_while_its_member_goes_on() -> None:
     assert guard(story.round("m2", [], wanted=False, later_s=100_000.0)) == Guard.SUSPECT
 
 
-def test_suspect_that_is_dropped_for_members_to_come_still_holds_who_joined_beside_it() -> None:
+def test_suspect_that_is_dropped_for_members_to_come_still_holds_those_that_joined_beside_it() -> None:
     story = Story()
     story.round("m3", ["u2", "u3"], suspects=(LOST,))
     story.round(None, suspects=(LOST,))
@@ -176,7 +193,7 @@ def test_operator_that_slept_counts_no_silence() -> None:
     assert guard(story.round("m4", ["u2"], wanted=False, ended=frozenset({"u4"}))) == Guard.SUSPECT
 
 
-def test_status_that_was_emptied_remembers_nobody_and_holds_everybody() -> None:
+def test_emptied_status_remembers_no_carrier_and_holds_every_member() -> None:
     story = Story()
     story.round("m2", ["u2"])
     story.memory = replace(story.memory, members=Members())

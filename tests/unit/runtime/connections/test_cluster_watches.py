@@ -10,7 +10,7 @@ import pytest
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 from unit.runtime.operator_world import static_group
-from unit.runtime.test_operator import GROUPS, Cluster
+from unit.runtime.process_world import GROUPS, Cluster
 
 from .test_cluster_connections import REF, shared
 

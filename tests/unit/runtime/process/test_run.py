@@ -23,7 +23,7 @@ from unit.kube.raw_objects import eventually
 from unit.kube.test_decoding import nested
 
 from ..operator_world import KEY, static_group
-from ..test_operator import GROUPS, Cluster
+from ..process_world import GROUPS, Cluster
 
 GROUPS_PATH = "/apis/staticgroup.io/v1alpha1/staticgroups"
 KUBECONFIG = """

@@ -38,8 +38,8 @@ def _leave(member_id: str, instance_id: str) -> LeaveGroupRequest:
     )
 
 
-def _stranger() -> KafkaLink:
-    return KafkaLink(name="stranger", timeout_s=10.0)
+def _foreign_link() -> KafkaLink:
+    return KafkaLink(name="foreign", timeout_s=10.0)
 
 
 def test_a_fail_over_between_the_acknowledged_leave_and_the_next_generation_resurrects_the_member() -> None:
@@ -49,14 +49,14 @@ def test_a_fail_over_between_the_acknowledged_leave_and_the_next_generation_resu
         world = await _three_members()
         member = await world.member_of("web-2")
         world.kill("uid-2")
-        response = await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        response = await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         assert isinstance(response, LeaveGroupResponse)
         assert response.members[0].error_code is ErrorCode.NONE
         assert not await world.member_of("web-2")
         world.cluster.fail_over(GROUP, outage_s=0.2)
         await asyncio.sleep(1)
         assert await world.member_of("web-2") == member
-        repeated = await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        repeated = await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         assert isinstance(repeated, LeaveGroupResponse)
         assert repeated.members[0].error_code is ErrorCode.NONE, "the same pair is safe to send again"
 
@@ -68,7 +68,7 @@ def test_a_fail_over_after_the_next_generation_keeps_the_removal() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
         world.kill("uid-2")
-        await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         await asyncio.sleep(30)
         rounds = set(world.meter.rounds)
         world.cluster.fail_over(GROUP, is_clean=False, outage_s=6.0)
@@ -87,7 +87,7 @@ def test_a_kip848_removal_survives_a_fail_over_at_once() -> None:
         world = await _three_members(protocol="consumer")
         member = await world.member_of("web-2")
         world.kill("uid-2")
-        await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         world.cluster.fail_over(GROUP, outage_s=0.2)
         await asyncio.sleep(1)
         assert not await world.member_of("web-2")
@@ -116,7 +116,7 @@ def test_a_leave_whose_answer_is_lost_was_applied_once() -> None:
     async def story() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
-        link = _stranger()
+        link = _foreign_link()
         link.coordinators[GROUP] = world.cluster.locate(GROUP) or 0
         link.answers_to_lose = 1
         with pytest.raises(RequestTimeout):
@@ -125,7 +125,7 @@ def test_a_leave_whose_answer_is_lost_was_applied_once() -> None:
         assert isinstance(again, LeaveGroupResponse)
         assert again.members[0].error_code is not ErrorCode.NONE
         removed = [a for a in world.cluster.applied if a.error_code is ErrorCode.NONE]
-        assert [(a.member_id, a.instance_id, a.client) for a in removed] == [(member, "web-2", "stranger")]
+        assert [(a.member_id, a.instance_id, a.client) for a in removed] == [(member, "web-2", "foreign")]
 
     simulate(story)
 
@@ -134,7 +134,7 @@ def test_a_lost_request_was_not_applied() -> None:
     async def story() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
-        link = _stranger()
+        link = _foreign_link()
         link.coordinators[GROUP] = world.cluster.locate(GROUP) or 0
         link.requests_to_lose = 1
         asked_s = world.loop.time()
@@ -151,7 +151,7 @@ def test_a_cut_link_passes_nothing_in_either_direction(cut_after_s: float, is_ap
     async def story() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
-        link = KafkaLink(name="stranger", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
+        link = KafkaLink(name="foreign", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
         asked = asyncio.ensure_future(world.cluster.request(link, _leave(member, "web-2")))
         await asyncio.sleep(cut_after_s)
         link.is_cut = True
@@ -166,7 +166,7 @@ def test_what_was_sent_arrives_though_its_sender_is_dead() -> None:
     async def story() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
-        link = KafkaLink(name="stranger", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
+        link = KafkaLink(name="foreign", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
         sender = world.loop.process("sender")
         task = sender.start(world.cluster.request(link, _leave(member, "web-2")))
         await asyncio.sleep(0.01)
@@ -189,7 +189,7 @@ def test_a_killed_broker_breaks_connections_and_another_takes_over() -> None:
         rounds = set(world.meter.rounds)
         world.cluster.kill_broker(before, outage_s=6.0)
         with pytest.raises(ConnectionLost):
-            await world.cluster.request(_stranger(), DescribeGroupsRequest(groups=(GROUP,)), node_id=before)
+            await world.cluster.request(_foreign_link(), DescribeGroupsRequest(groups=(GROUP,)), node_id=before)
         assert world.cluster.locate(GROUP) is None
         await asyncio.sleep(60)
         assert world.cluster.locate(GROUP) not in (None, before)
@@ -208,7 +208,7 @@ def test_with_every_broker_down_nothing_answers_until_one_is_back() -> None:
             world.cluster.kill_broker(node_id)
         await asyncio.sleep(20)
         with pytest.raises(ConnectionLost):
-            await world.cluster.request(_stranger(), DescribeGroupsRequest(groups=(GROUP,)))
+            await world.cluster.request(_foreign_link(), DescribeGroupsRequest(groups=(GROUP,)))
         world.cluster.start_broker(2)
         await asyncio.sleep(30)
         assert world.cluster.locate(GROUP) == 2
@@ -223,7 +223,7 @@ def test_a_join_that_waits_ends_with_the_resigning_coordinator(is_clean: bool) -
 
     async def story() -> None:
         cluster = ModelKafkaCluster(simulation())
-        link = _stranger()
+        link = _foreign_link()
         waiting = asyncio.ensure_future(
             cluster.request(link, JoinGroupRequest(group_id=GROUP, group_instance_id="a"), timeout_s=60)
         )
@@ -244,9 +244,9 @@ def test_a_broker_that_does_not_coordinate_says_so() -> None:
     async def story() -> None:
         world = await _three_members()
         wrong = next(n for n in world.cluster.brokers if n != world.cluster.locate(GROUP))
-        answer = await world.cluster.request(_stranger(), _leave("m", "i"), node_id=wrong)
+        answer = await world.cluster.request(_foreign_link(), _leave("m", "i"), node_id=wrong)
         assert answer.error_code is ErrorCode.NOT_COORDINATOR
-        described = await world.cluster.request(_stranger(), DescribeGroupsRequest(groups=(GROUP,)), node_id=wrong)
+        described = await world.cluster.request(_foreign_link(), DescribeGroupsRequest(groups=(GROUP,)), node_id=wrong)
         assert isinstance(described, DescribeGroupsResponse)
         assert described.groups[0].error_code is ErrorCode.NOT_COORDINATOR
         assert world.cluster.applied == []
@@ -262,7 +262,7 @@ def test_a_coordinator_that_refuses_for_a_while_costs_no_rebalance(code: ErrorCo
         world = await _three_members()
         rounds = set(world.meter.rounds)
         world.cluster.refuse(GROUP, code, for_s=20.0)
-        refused = await world.cluster.request(_stranger(), _leave("m", "i"))
+        refused = await world.cluster.request(_foreign_link(), _leave("m", "i"))
         assert refused.error_code is code
         await asyncio.sleep(100)
         assert world.meter.rounds == rounds
@@ -278,11 +278,11 @@ def test_a_stale_describe_shows_what_was_before_and_writes_see_what_is() -> None
         world = await _three_members()
         member = await world.member_of("web-2")
         world.kill("uid-2")
-        await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         await asyncio.sleep(30)
         world.cluster.read_stale(GROUP, behind_s=31.0, for_s=5.0)
         assert await world.member_of("web-2") == member
-        again = await world.cluster.request(_stranger(), _leave(member, "web-2"))
+        again = await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
         assert isinstance(again, LeaveGroupResponse)
         assert again.members[0].error_code is ErrorCode.UNKNOWN_MEMBER_ID
         await asyncio.sleep(5)
@@ -294,7 +294,7 @@ def test_a_stale_describe_shows_what_was_before_and_writes_see_what_is() -> None
 def test_a_log_that_refuses_appends_lets_no_new_generation_through() -> None:
     async def story() -> None:
         cluster = ModelKafkaCluster(simulation())
-        link = _stranger()
+        link = _foreign_link()
         joined = await cluster.request(link, JoinGroupRequest(group_id=GROUP, group_instance_id="a"))
         assert isinstance(joined, JoinGroupResponse)
         before = list(cluster.shard(GROUP).log)
@@ -315,7 +315,7 @@ def test_a_lost_right_is_an_error_and_changes_nothing() -> None:
     async def story() -> None:
         world = await _three_members()
         member = await world.member_of("web-2")
-        link = _stranger()
+        link = _foreign_link()
         world.cluster.deny(link.principal, "READ")
         refused = await world.cluster.request(link, _leave(member, "web-2"))
         assert refused.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -389,7 +389,7 @@ def test_signals_reach_frozen_processes_as_in_linux() -> None:
     simulate(story)
 
 
-def test_a_killed_node_tells_nobody() -> None:
+def test_a_killed_node_reports_no_exit() -> None:
     async def story() -> None:
         world = await _three_members()
         world.table.kill_node("node-1")

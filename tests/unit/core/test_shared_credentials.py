@@ -1,4 +1,4 @@
-"""Over credentials that are lent it is not the user who says which ids are his alone: a scope that was drawn for his StaticGroup does."""
+"""Over shared credentials a user cannot declare ids exclusive: only a scope drawn for the StaticGroup counts."""
 
 from __future__ import annotations
 
@@ -16,39 +16,50 @@ def issued(scope: str, **changes: object):
     """web-2 has ended, and its member holds an id with this scope."""
     held = f"web-2.{scope}"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
-        fresh={held: fresh()}, **changes,
+        group=group(member(2, instance_id=held)),
+        chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
+        fresh={held: fresh()},
+        **changes,
     )
-    memory = history(injected=injected(scope=scope, id_template=f"{{podName}}.{scope}"), members=members(attributions={held: attributed("m2", "u2")}))
+    memory = history(
+        injected=injected(scope=scope, id_template=f"{{podName}}.{scope}"),
+        members=members(attributions={held: attributed("m2", "u2")}),
+    )
     return snapshot, memory
 
 
-def test_scope_that_was_not_drawn_is_a_word_that_may_not_count() -> None:
+def test_scope_that_was_not_drawn_does_not_count() -> None:
     decided = planned(*issued(WRITTEN, is_word_refused=True), identity={"scope": WRITTEN})
     assert only_guard(decided) is Guard.UNSCOPED
     (held,) = decided.held
     assert held.sentence == f"scope {WRITTEN} was not drawn for this StaticGroup, so another one may issue the same id"
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in held.remedy
-    # Nor does it help to take the word out of the spec once ids were issued by it.
+    # It does not help either to take the scope out of the spec once ids were issued with it.
     assert only_guard(planned(*issued(WRITTEN, is_word_refused=True))) is Guard.UNSCOPED
 
 
-def test_scope_that_was_drawn_is_nobodys_word() -> None:
+def test_scope_that_was_drawn_counts() -> None:
     assert removed(planned(*issued(DRAWN, is_word_refused=True))) == {("m2", f"web-2.{DRAWN}")}
-    assert removed(planned(*issued(DRAWN, is_word_refused=True), identity={"scope": DRAWN})) == {("m2", f"web-2.{DRAWN}")}
+    assert removed(planned(*issued(DRAWN, is_word_refused=True), identity={"scope": DRAWN})) == {
+        ("m2", f"web-2.{DRAWN}")
+    }
 
 
-def test_scope_that_was_written_counts_where_the_word_of_the_user_does() -> None:
+def test_scope_that_was_written_counts_where_exclusive_does() -> None:
     assert removed(planned(*issued(WRITTEN), identity={"scope": WRITTEN})) == {("m2", f"web-2.{WRITTEN}")}
 
 
-def test_id_without_a_scope_is_told_whose_word_it_takes() -> None:
+def test_id_without_a_scope_names_the_setting_of_the_connections_owner() -> None:
     held = "web-2"
     snapshot = departure(
-        group=group(member(2, instance_id=held)), chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
-        fresh={held: fresh()}, is_word_refused=True,
+        group=group(member(2, instance_id=held)),
+        chains={held: (known_pod(state=DEAD, instance_ids=frozenset({held})),)},
+        fresh={held: fresh()},
+        is_word_refused=True,
     )
-    memory = history(injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")}))
+    memory = history(
+        injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")})
+    )
     decided = planned(snapshot, memory, identity={"template": "{podName}"})
     assert only_guard(decided) is Guard.UNSCOPED
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in decided.held[0].remedy

@@ -1,6 +1,7 @@
 """What the lines of Kafka Streams pods say of their stores, read from files as a kubelet writes them.
 
-The lines are the application's own form; a partition goes from one pod to the other, as it does when a third one is scaled away.
+The lines are the application's own form; a partition goes from one pod to the other, as it does when a third one is
+scaled away.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Pod:
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Iterator[PodLines]:
+def lines(tmp_path: Path) -> Iterator[PodLines]:
     cluster = SimpleNamespace(nodes=[SimpleNamespace(record=SimpleNamespace(directory=tmp_path))])
     with collected_lines(cast(Cluster, cluster), NAMESPACE) as lines:
         yield lines
@@ -55,17 +56,17 @@ def pods(tmp_path: Path) -> tuple[Pod, Pod]:
     return Pod(tmp_path / "pod-logs", "orders-0"), Pod(tmp_path / "pod-logs", "orders-1")
 
 
-def test_what_a_store_held_when_it_was_opened_last_is_its_count(told: PodLines, pods: tuple[Pod, Pod]) -> None:
-    """Without a record since then nothing else would tell that it holds less than it did elsewhere."""
+def test_what_a_store_held_when_it_was_opened_last_is_its_count(lines: PodLines, pods: tuple[Pod, Pod]) -> None:
+    """Without a record since then nothing else would show that it holds less than it did elsewhere."""
     before, after = pods
     before.opened(1000, 0)
     before.counted(2000, 710)
-    assert deployment.counts(told) == {PARTITION: (710, 710)}
+    assert deployment.counts(lines) == {PARTITION: (710, 710)}
     after.opened(2500, 300)
-    assert deployment.counts(told) == {PARTITION: (300, 300)}
+    assert deployment.counts(lines) == {PARTITION: (300, 300)}
     after.counted(3000, 723)
-    assert deployment.counts(told) == {PARTITION: (723, 723)}
-    assert [(each["pod_name"], each["count"]) for each in deployment.store_lines(told)[PARTITION]] == [
+    assert deployment.counts(lines) == {PARTITION: (723, 723)}
+    assert [(each["pod_name"], each["count"]) for each in deployment.store_lines(lines)[PARTITION]] == [
         ("orders-0", 0),
         ("orders-0", 710),
         ("orders-1", 300),
@@ -73,7 +74,9 @@ def test_what_a_store_held_when_it_was_opened_last_is_its_count(told: PodLines, 
     ]
 
 
-def test_a_count_that_is_told_after_its_partition_was_given_up_is_found(told: PodLines, pods: tuple[Pod, Pod]) -> None:
+def test_a_count_that_is_reported_after_its_partition_was_given_up_is_found(
+    lines: PodLines, pods: tuple[Pod, Pod]
+) -> None:
     before, after = pods
     before.opened(1000, 0)
     before.counted(2000, 710)
@@ -83,8 +86,8 @@ def test_a_count_that_is_told_after_its_partition_was_given_up_is_found(told: Po
     after.revoked(2700)
     after.opened(2800, 723)
     after.counted(3489, 740)
-    assert deployment.counted_too_late(told) == []
+    assert deployment.counted_too_late(lines) == []
     before.counted(3570, 715)
-    assert [(pod, partition, line["at_ms"]) for pod, partition, line in deployment.counted_too_late(told)] == [
+    assert [(pod, partition, line["at_ms"]) for pod, partition, line in deployment.counted_too_late(lines)] == [
         ("orders-0", PARTITION, 3570)
     ]

@@ -1,4 +1,4 @@
-"""What the oracles of a world are told, in the moment in which it happens."""
+"""Passes what happens in a world to its oracles, in the moment in which it happens."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from .settings import WorldSettings
 from .teams import GROUP, NAMESPACE
 
 
-class Told:
-    """What a world's oracles hear; the parts are made by `World`.
+class OracleFeed:
+    """The part of a world that calls its oracles; `World` makes the members.
 
     Attributes
     ----------
-    violations: what the oracles found. breaches: live members that were removed because their pods had broken an assumption.
+    violations: what the oracles found. breaches: live members that were removed because their pods had broken an
+        assumption.
     addressed: members that were described with the addresses of their own pods.
     watches: names of the pod watches that operators have had.
     """
@@ -72,7 +73,9 @@ class Told:
 
     def _released(self, applied: AppliedLeave) -> None:
         if self._is_operators(applied):
-            self._trace(applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name)
+            self._trace(
+                applied.client, "temporary leave applied", id=applied.instance_id, result=applied.error_code.name
+            )
             self.safety.release_applied(self._effect(applied))
 
     def _is_operators(self, applied: AppliedLeave) -> bool:
@@ -93,11 +96,11 @@ class Told:
         if resource == STATIC_GROUPS and event.current is not None:
             self.statuses.written(event.at_s, event.current)
 
-    def _look(self) -> None:
-        """Look who holds the seats of the group, and since when operators watch pods."""
+    def _sample_members(self) -> None:
+        """Note which members hold the seats of the group, and since when operators watch pods."""
         if self.loop.is_closing:
             return
-        self.loop.world_call_later(SAMPLED_EVERY_S, self._look)
+        self.loop.world_call_later(SAMPLED_EVERY_S, self._sample_members)
         now_s, assumptions = self.loop.time(), self.truth.assumptions
         if self.kafka.locate(GROUP) is None:
             assumptions.paused(now_s)
@@ -142,19 +145,19 @@ class Told:
     def _stopped_since_s(self, operator: str, group_id: str) -> float | None:
         """Return since when an operator may write nothing to a group, by any of its StaticGroups."""
         running = next((o for o in reversed(self.operators) if o.name == operator), None)
-        return _told_since_s(running.told_to_stop_s, group_id) if running is not None else None
+        return _since_s(running.stop_since_s, group_id) if running is not None else None
 
     def _reporting_since_s(self, operator: str, group_id: str) -> float | None:
-        """Return since when an operator may release nobody from a group, by any of its StaticGroups."""
+        """Return since when an operator may release no member of a group, by any of its StaticGroups."""
         running = next((o for o in reversed(self.operators) if o.name == operator), None)
-        return _told_since_s(running.told_to_report_s, group_id) if running is not None else None
+        return _since_s(running.report_since_s, group_id) if running is not None else None
 
     def _trace(self, who: str, what: str, **facts: object) -> None:
         self.trace.add(self.loop.time(), who, what, **facts)
 
 
-def _told_since_s(told_s: Mapping[tuple[str, str, str], float | None], group_id: str) -> float | None:
-    """Return since when every StaticGroup of a group has said so; None: one has not."""
-    told = [s for key, s in told_s.items() if key[0] == group_id]
-    since = [s for s in told if s is not None]
-    return max(since) if since and len(since) == len(told) else None
+def _since_s(since_s_of: Mapping[tuple[str, str, str], float | None], group_id: str) -> float | None:
+    """Return since when every StaticGroup of a group has required it; None: one does not."""
+    times_s = [s for key, s in since_s_of.items() if key[0] == group_id]
+    since = [s for s in times_s if s is not None]
+    return max(since) if since and len(since) == len(times_s) else None
