@@ -37,19 +37,19 @@ install: $(STAMP) ## Make the virtual environment from the lock
 ##@ Try it
 .PHONY: demo
 demo: $(STAMP) ## Show a rolling deploy and a scale-down, with and without the operator, on a real cluster
-	PYTHONPATH=tests $(BIN)/python -m support.demo $(DEMO)
+	$(PY) -m support.demo $(DEMO)
 
 .PHONY: pipeline-demo
 pipeline-demo: $(PIPELINE) ## From a fleet's journal to the session timeout of the next pod, with Spark, Kafka and Kubernetes
-	PYTHONPATH=operator:tests $(BIN)/python -m support.fleet_demo $(DEMO)
+	$(PY) -m support.fleet_demo $(DEMO)
 
 .PHONY: up
 up: $(STAMP) ## Bring up a development cluster with a broker and the operator
-	PYTHONPATH=tests $(BIN)/python -m support.scene up $(CLUSTER_NAME)
+	$(PY) -m support.scene up $(CLUSTER_NAME)
 
 .PHONY: down
 down: $(STAMP) ## Take the development cluster and its broker away, leaving nothing
-	PYTHONPATH=tests $(BIN)/python -m support.scene down $(CLUSTER_NAME)
+	$(PY) -m support.scene down $(CLUSTER_NAME)
 
 ##@ Test
 PY := PYTHONPATH=operator:tests $(BIN)/python
@@ -69,7 +69,7 @@ check: lint unit ## Lint, types, rings, generated files, unit tests (no cluster,
 .PHONY: lint
 lint: $(PIPELINE) ## Lint, types, rings, generated files
 	$(BIN)/ruff check --quiet .
-	$(BIN)/python -m staticgroup.api.crd --check crds/
+	$(PY) -m staticgroup.api.crd --check crds/
 	$(PY) -m journal --check docs/reference/journal
 	$(PY) docs/reference/generate.py --check
 	$(PY) $(BIN)/lint-imports
@@ -86,8 +86,8 @@ chart: $(STAMP) ## The chart's and the policy's tests that need Helm and no clus
 .PHONY: simulate-ci
 simulate-ci: $(STAMP) ## The models' tests, the exhaustive search, 100 schedules with faults, a crash at every tenth await
 	$(call pytest,$(COMPUTES)) -n 2 --dist loadfile --no-loadscope-reorder --timeout=900 tests/simulation tests/conformance
-	$(BIN)/python -m simulator soak --schedules $(if $(LONG_DRILLS),500,100)
-	$(BIN)/python -m simulator crash --every $(if $(LONG_DRILLS),1,10)
+	$(PY) -m simulator soak --schedules $(if $(LONG_DRILLS),500,100)
+	$(PY) -m simulator crash --every $(if $(LONG_DRILLS),1,10)
 
 .PHONY: cluster
 cluster: $(PIPELINE) ## The tests on real brokers and on a real cluster, which is taken down afterwards
@@ -116,11 +116,11 @@ conformance: $(STAMP) ## The coordinator model against four versions of real bro
 	rm -f build/conformance.json
 	PYTHONPATH=operator:tests CONFORMANCE_BROKERS=4.4,4.1,4.0,3.9 CONFORMANCE_HISTORIES=$(N) \
 	  $(BIN)/python -m pytest -q -p no:cacheprovider tests/conformance --timeout=900 || status=$$?; \
-	  PYTHONPATH=operator:tests $(BIN)/python -m conformance.table && exit $${status:-0}
+	  $(PY) -m conformance.table && exit $${status:-0}
 
 .PHONY: soak
 soak: $(STAMP) ## More schedules: make soak N=5000
-	$(BIN)/python -m simulator soak --schedules $(N)
+	$(PY) -m simulator soak --schedules $(N)
 
 .PHONY: connect
 connect: $(STAMP) ## The Connect agent: its own tests, and what its jar says of real versions of Connect; LONG_DRILLS=1 rolls workers too
@@ -133,30 +133,30 @@ pipeline: $(PIPELINE) ## The tests of the fleet learner, with Spark
 
 .PHONY: faults
 faults: $(STAMP) ## Every fault of API server and brokers in every phase, against the real operator; writes docs/reference/faults.md
-	PYTHONPATH=operator:tests $(BIN)/python -m support.faults --write
+	$(PY) -m support.faults --write
 
 .PHONY: mutants
 mutants: $(STAMP) ## Show that every shortcut of the safety argument is caught by a test
-	$(BIN)/python tests/mutants/run.py
+	$(PY) tests/mutants/run.py
 
 .PHONY: bench
 bench: $(STAMP) ## Benchmarks with a budget: as ratios within one run, then the operator with 1,000 StaticGroups
-	PYTHONPATH=operator:tests $(BIN)/python tests/bench/run.py
+	$(PY) tests/bench/run.py
 	$(MAKE) bench-scale
 
 .PHONY: bench-scale
 bench-scale: $(STAMP) ## The operator with 1,000 StaticGroups of 10 pods on a real API server: make bench-scale SCALE="--groups 10000"
-	PYTHONPATH=operator:tests $(BIN)/python -m bench.scale $(or $(SCALE),--groups 1000)
+	$(PY) -m bench.scale $(or $(SCALE),--groups 1000)
 
 .PHONY: bench-pipeline
 bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pipeline BENCH="--events 1000000"
-	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py $(BENCH)
-	PYTHONPATH=operator:tests $(BIN)/python tests/bench/pipeline/run.py --whole $(BENCH)
+	$(PY) tests/bench/pipeline/run.py $(BENCH)
+	$(PY) tests/bench/pipeline/run.py --whole $(BENCH)
 
 .PHONY: full
 full: $(PIPELINE) ## test with every drill in its long form, mutants, the large exhaustive models, older brokers, the ground itself, pods, large benchmarks, pages, release
 	LONG_DRILLS=1 PIPELINE_KILLS=10 $(MAKE) check simulate-ci chart connect pipeline cluster ground kind-smoke
-	$(BIN)/python -m simulator.carriers --deep
+	$(PY) -m simulator.carriers --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"
 	$(MAKE) docs release
@@ -183,11 +183,11 @@ release: build/release-venv/.installed ## Build all that a release holds into bu
 ##@ Generate
 .PHONY: crds
 crds: $(STAMP) ## Write crds/ and the admission policy from the models
-	$(BIN)/python -m staticgroup.api.crd --write crds/
+	$(PY) -m staticgroup.api.crd --write crds/
 
 .PHONY: manifests
 manifests: crds ## Write deploy/ and the chart's copies
-	PATH="$$($(KIND) path helm | xargs dirname):$$PATH" $(BIN)/python deploy/manifest_generator.py --write
+	PATH="$$($(KIND) path helm | xargs dirname):$$PATH" $(PY) deploy/manifest_generator.py --write
 
 .PHONY: lock
 lock: $(STAMP) ## Renew the lock files
@@ -201,7 +201,7 @@ lock: $(STAMP) ## Renew the lock files
 
 .PHONY: fleet-image
 fleet-image: $(STAMP) ## Build the fleet learner's image with the development base image
-	PYTHONPATH=operator:tests $(BIN)/python -m support.scene.fleet_image
+	$(PY) -m support.scene.fleet_image
 
 .PHONY: image
 image: $(STAMP) ## Build the operator's image with the development base image
