@@ -21,7 +21,7 @@ sys.path.insert(0, str(REPOSITORY / "operator"))
 
 from staticgroup.api import crd  # noqa: E402
 from staticgroup.cli import command_line  # noqa: E402
-from staticgroup.runtime.metrics import Metrics  # noqa: E402
+from staticgroup.runtime.process.metrics import Metrics  # noqa: E402
 from staticgroup.runtime.process.settings import PREFIX, EnvironmentSettings, Settings  # noqa: E402
 from staticgroup.runtime.webhook.process import WebhookSettings  # noqa: E402
 from staticgroup.runtime.webhook.server import WebhookMetrics  # noqa: E402

@@ -30,8 +30,8 @@ from simulator.faults import FAULTS
 from simulator.kubernetes.objects import STATIC_GROUPS
 from simulator.world.settings import plain_team
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
-from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.process.health import HealthServer
+from staticgroup.runtime.process.metrics import Metrics
 from support.connect.workers import ConnectGroup
 from support.prometheus import Prometheus, promtool, running
 from support.waiting import until

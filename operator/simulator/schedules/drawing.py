@@ -13,10 +13,9 @@ from typing import Any, TypeVar
 
 from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.protocols import ProtocolChoice
+from staticgroup.api.protocols import ProtocolChoice, RoleChoice
 from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
 from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
-from staticgroup.api.roles import RoleChoice
 from staticgroup.core.members.node_gone import NodeLifecycle
 
 from ..kubernetes.objects import Json

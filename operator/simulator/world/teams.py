@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 from staticgroup.api import names
 from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.protocols import RoleChoice
 from staticgroup.api.resources.identity import EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.api.roles import RoleChoice
 
 from ..clients.settings import PROTOCOL_VARIABLE
 from ..kubernetes.objects import Json

@@ -15,6 +15,7 @@ from typing import Final
 
 from . import names
 from .identifiers import SuffixStyle
+from .protocols import RoleChoice
 from .resources.durable import (
     INJECTED_VALUE_MAX,
     InjectedEnv,
@@ -25,7 +26,6 @@ from .resources.durable import (
 )
 from .resources.identity import IMPLIED_SUFFIXES, AgentSource, EnvEntry, Identity, InjectionMethod, Preset
 from .resources.staticgroup import StaticGroupSpec
-from .roles import RoleChoice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""The membership protocols by name: as a user asks for one, and as statuses and journals tell it.
+"""The membership protocols and the roles of pods by name: as a user asks for them, and as statuses and journals show them.
 
 The one idea: each protocol has one word, the group type that ListGroups v5 gives it. Source: GroupType of Kafka's common package.
 """
@@ -22,3 +22,11 @@ class GroupProtocol(StrEnum):
     CONSUMER = "Consumer"
     STREAMS = "Streams"
     UNKNOWN = "Unknown"
+
+
+class RoleChoice(StrEnum):
+    """Name what the pods are."""
+
+    CONSUMER = "Consumer"
+    STREAMS = "Streams"
+    CONNECT = "Connect"

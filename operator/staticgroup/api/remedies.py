@@ -5,6 +5,8 @@ to do about it in the same words, so that a reader sees that it is the same. A r
 type where there is one; nothing follows a command, not even a full stop.
 """
 
+import difflib
+from collections.abc import Iterable
 from typing import Final
 
 from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
@@ -138,3 +140,9 @@ def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
 
 
 _SESSION_OVER: Final = "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return `; did you mean …?`, to follow a refusal, or nothing where no known name is near."""
+    found = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {found[0]}?" if found else ""

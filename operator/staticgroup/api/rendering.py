@@ -1,6 +1,6 @@
 """Render what a pod receives while it is created: the admission policy's decision, clause by clause, in plain Python.
 
-The one idea: the CEL of `policy` and `worker_patches` and this module say the same, and a test asks both about the same pods on a
+The one idea: the CEL of `policy` and this module say the same, and a test asks both about the same pods on a
 real API server. Like the policy, it reads nothing but the pod, the StaticGroup's spec and `status.injected`; it never edits
 what it is given, and what it rendered once it does not render again (reinvocation, a second StaticGroup of the workload).
 Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before it); RFC 6902.
@@ -13,9 +13,8 @@ from functools import lru_cache
 from typing import Any, Final
 
 from . import names
-from .policy import CONTAINERS_MAX
+from .policy import AGENT_OPTION, CONTAINERS_MAX
 from .resources.durable import InjectedMethod
-from .worker_patches import AGENT_OPTION
 from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]

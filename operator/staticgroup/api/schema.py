@@ -174,6 +174,23 @@ MESSAGE_LENGTH_MAX: Final = 1024
 CONDITIONS_MAX: Final = 16
 
 
+class ObjectMeta(ApiModel):
+    """Hold the part of metadata that the project uses; not part of the generated schema."""
+
+    name: str
+    namespace: str
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: Timestamp | None = None
+
+
+class ClusterObjectMeta(ObjectMeta):
+    """Hold the same of an object that belongs to no namespace."""
+
+    namespace: str = ""
+
+
 class Condition(ApiModel):
     """One aspect of the observed state, in the form that every Kubernetes tool understands."""
 

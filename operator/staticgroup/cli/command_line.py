@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from .. import __version__
 from ..api import names
-from ..api.nearest import hint
+from ..api.remedies import hint
 from ..kube.problem import KubeProblem, KubeProblemKind
 from . import doctor
 from .api_server import GROUP_PATH, ApiServer, Json, Refused, api_server

@@ -2,7 +2,7 @@
 
 * The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod watch is
   whole, so no pod can carry an id of this StaticGroup that the watch has not seen.
-* The policy decides for each pod whether it gets the agent (`api.worker_patches`). The same is asked here of the pod
+* The policy decides for each pod whether it gets the agent (`api.policy`). The same is asked here of the pod
   template, so that the status names the field that keeps the agent out before a pod is made.
 """
 

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from ..api.protocols import GroupProtocol, ProtocolChoice
+from ..api.protocols import GroupProtocol, ProtocolChoice, RoleChoice
 from ..api.resources.staticgroup import StaticGroupSpec
-from ..api.roles import RoleChoice
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall, MemberView
 
 

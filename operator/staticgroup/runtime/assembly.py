@@ -22,12 +22,12 @@ from .connections.reporter import ConnectionReporter
 from .executor import Executor
 from .fleet import Sinks, journal_of, recommendations_of
 from .gather import Gatherer
-from .injection import Injection
 from .listener import Listener
 from .memory.memory import Memories
-from .metrics import Metrics
 from .narrator import Narrator
 from .process.informers import Informers
+from .process.injection import Injection
+from .process.metrics import Metrics
 from .process.settings import Settings
 from .reconciler import Reconciler
 from .stores import Stores
@@ -108,7 +108,7 @@ class Assembly(ABC):
             monotonic_s=self.sources.monotonic_s,
             max_age_s=self.settings.secret_max_age_s,
             allow_loopback=self.settings.allow_loopback,
-            lent=SharedCredentials(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
+            shared=SharedCredentials(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
             own_namespace=self.settings.namespace,
         )
 

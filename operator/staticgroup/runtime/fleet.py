@@ -16,7 +16,7 @@ from ..core.plan import Plan
 from ..core.snapshot import Snapshot
 from ..core.timeouts.desired import Advice
 from ..kube.pods.store import PodStore
-from .metrics import Metrics
+from .process.metrics import Metrics
 from .process.settings import Settings, SettingsError
 from .stores import Stores
 from .work_queue import Key

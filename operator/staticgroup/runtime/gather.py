@@ -38,7 +38,7 @@ from .fleet import AdvicePort
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.pace import PlanInputs
-from .metrics import Metrics
+from .process.metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores, connection_of
 from .work_queue import Key

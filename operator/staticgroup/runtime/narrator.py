@@ -23,7 +23,7 @@ from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .memory.pace import StatusRefusal
-from .metrics import Metrics
+from .process.metrics import Metrics
 from .work_queue import Key
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,9 @@ from .fleet import JournalPort
 from .gather import Described, Gatherer
 from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
 from .memory.pace import CachedPlan, PlanInputs, cached_plan
-from .metrics import Metrics
+from .memory.returns import Returns
 from .narrator import Narrator
-from .returns import Returns
+from .process.metrics import Metrics
 from .stores import Stores
 from .work_queue import Key, Result
 

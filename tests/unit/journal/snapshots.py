@@ -11,7 +11,7 @@ from fleet_learner.recommendations.snapshot import write_snapshot
 from journal import recommendations as api
 from journal.recommendations.reader import MODEL_MAJOR, DirectorySource, Recommendations
 from staticgroup.core.timeouts.desired import Advice
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.process.metrics import Metrics
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
 
 FLEET = tuple(recommendation(group_id=name) for name in ("orders", "billing", "stock", "mail"))

@@ -12,7 +12,7 @@ from journal.records import CoverageBeat, Data, Record, read
 from journal.sinks import MemorySink
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import pod_version
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.process.metrics import Metrics
 from unit.kube.raw_objects import at, pod
 from unit.runtime.operator_world import CANARY, UNREACHABLE, OperatorWorld, kafka_connection
 

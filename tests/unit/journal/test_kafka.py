@@ -16,7 +16,7 @@ from journal.sinks.kafka import KafkaSink, MissingLibraryError, configuration_of
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.process.metrics import Metrics
 from unit.runtime.operator_world import CANARY
 
 PLAIN = ConnectionSettings(bootstrap_servers=("b1:9092", "b2:9092"))

@@ -11,7 +11,7 @@ from aiohttp import web
 from journal import recommendations as api
 from journal.recommendations.reader import HttpSource, Recommendations, fleet_timeout
 from staticgroup.api.reasons import Reason
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.process.metrics import Metrics
 from support.recommendations import CLUSTER_ID
 from unit.journal.snapshots import FLEET, Clock, asked, lengthen_shard, publish, shard_of
 

@@ -20,7 +20,7 @@ from staticgroup.api.reasons import Reason
 from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.plan import plan
 from staticgroup.runtime.fleet import recommendations_of
-from staticgroup.runtime.metrics import Metrics
+from staticgroup.runtime.process.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings
 from support.recommendations import CLUSTER_ID, advice, recommendation
 from unit.core.builders import NOW_S, departure, history, spec

@@ -16,8 +16,8 @@ from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.executor import Executor
 from staticgroup.runtime.gather import Gatherer
 from staticgroup.runtime.memory.memory import Memories
-from staticgroup.runtime.metrics import Metrics
 from staticgroup.runtime.narrator import Narrator
+from staticgroup.runtime.process.metrics import Metrics
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
 from staticgroup.runtime.work_queue import Result

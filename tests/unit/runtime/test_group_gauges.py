@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from staticgroup.runtime.metrics import OF_GROUP, GroupGauge, Metrics
+from staticgroup.runtime.process.metrics import OF_GROUP, GroupGauge, Metrics
 
 SERIES = [
     ("shop", "orders", "Ready", "True"),

@@ -9,9 +9,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
 
-from ..schema import ATOMIC, SET, ApiModel, DnsLabel, rule, ruled
+from ..schema import ATOMIC, SET, ApiModel, ClusterObjectMeta, DnsLabel, rule, ruled
 from .kafkaconnection import Connection, KafkaConnectionSpec
-from .staticgroup import ClusterObjectMeta
 
 _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_MAX: Final = 317

@@ -17,6 +17,7 @@ from ..schema import (
     Count,
     DnsSubdomain,
     Generation,
+    ObjectMeta,
     SecretKey,
     list_map,
     rule,
@@ -24,7 +25,6 @@ from ..schema import (
     rules,
 )
 from .sasl import IN_OUR_NAMESPACE, Sasl
-from .staticgroup import ObjectMeta
 
 _HOST = (
     r"([a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?([.][a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?)*[.]?|\\[[0-9a-fA-F:.]+\\])"

@@ -12,9 +12,8 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from ..identifiers import SuffixStyle
-from ..protocols import ProtocolChoice
-from ..roles import RoleChoice
-from ..schema import ApiModel, DnsSubdomain, Timestamp, immutable, rule, ruled, rules
+from ..protocols import ProtocolChoice, RoleChoice
+from ..schema import ApiModel, DnsSubdomain, ObjectMeta, immutable, rule, ruled, rules
 from .identity import PRESETS_OF_THE_AGENT, TELLS_MEMBERS_APART, Identity, Preset
 from .status import ReadableStatus
 
@@ -363,23 +362,6 @@ class StaticGroupSpec(ApiModel):
         "that the very process has ended; the restart joins at once with the same partitions. Off: neither. "
         "Classic groups need none of it: there the restart takes its seat over.",
     )
-
-
-class ObjectMeta(ApiModel):
-    """Hold the part of metadata that the project uses; not part of the generated schema."""
-
-    name: str
-    namespace: str
-    uid: str = ""
-    generation: int = 0
-    resource_version: str = ""
-    creation_timestamp: Timestamp | None = None
-
-
-class ClusterObjectMeta(ObjectMeta):
-    """Hold the same of an object that belongs to no namespace."""
-
-    namespace: str = ""
 
 
 class StaticGroup(ApiModel):

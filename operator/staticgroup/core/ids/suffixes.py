@@ -13,9 +13,9 @@ from typing import Final
 
 from ...api.identifiers import SuffixStyle, client_suffixes
 from ...api.injection import identity_of, implied_preset, suffix_in_force
+from ...api.protocols import RoleChoice
 from ...api.resources.identity import IMPLIED_SUFFIXES, MEMBERS_PER_POD_MAX, Identity
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX
 from ..seats import SeatTable, Standing
 from ..snapshot import Injected

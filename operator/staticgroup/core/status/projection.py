@@ -14,11 +14,10 @@ from datetime import datetime
 from typing import Final
 
 from ...api import remedies
-from ...api.protocols import GroupProtocol
+from ...api.protocols import GroupProtocol, RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
-from ...api.roles import RoleChoice
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
 from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
 from ..findings.kafka import authorized, connected

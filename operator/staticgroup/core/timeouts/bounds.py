@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...api.injection import env_entries, identity_of
+from ...api.protocols import RoleChoice
 from ...api.resources.identity import JAVA_PRESETS
 from ...api.resources.staticgroup import SESSION_TIMEOUT_SECONDS_MAX, SessionTimeout, StaticGroupSpec
-from ...api.roles import RoleChoice
 from ...api.schema import HEARTBEATS_PER_TIMEOUT_MIN, TIMEOUT_MS_MAX
 from ..group import SessionBounds
 from ..protocols import Protocol

@@ -49,7 +49,7 @@ class SharedCredentials:
         """Find the token that a KafkaConnection names, mounted or not; Refusal (CONNECTION_INVALID) if it may not."""
         text = ""
         if not self.tokens_path:
-            text = "spec.sasl.oauth.tokenFile: no tokens are lent by this operator; set the chart's operator.tokens"
+            text = "spec.sasl.oauth.tokenFile: this operator shares no tokens; set the chart's operator.tokens"
         elif not (_LABEL.fullmatch(namespace) and _LABEL.fullmatch(name)):
             text = "spec.sasl.oauth.tokenFile must be the name of a token, a DNS label, and no path"
         if text:
@@ -61,5 +61,5 @@ class SharedCredentials:
         identity = f"={role_arn}" if role_arn else ""
         if not {f"{namespace}{identity}", f"{ANY_NAMESPACE}{identity}"} & set(self.aws_msk_iam):
             what = f"the role {role_arn}" if role_arn else "the operator's own AWS identity"
-            text = f"spec.sasl.awsMskIam: {what} is not lent to namespace {namespace}; whoever installed the operator "
-            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text}lists it in the chart's operator.awsMskIam")
+            text = f"spec.sasl.awsMskIam: {what} is not shared with namespace {namespace}; the installation "
+            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text}of the operator lists it in the chart's operator.awsMskIam")

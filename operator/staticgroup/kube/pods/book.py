@@ -21,7 +21,6 @@ from ...core.ids.naming import ordinal_of_pod
 AWAITING_NODE_MAX: Final = 10_000
 GONE_MAX: Final = 20_000
 """Pods that are kept after they are gone; StaticGroups remember by themselves what they need of them."""
-
 NodeOf = Callable[[str], NodeView | None]
 IsManaged = Callable[[str, str], bool]
 _Entry = str | tuple[str, ...]

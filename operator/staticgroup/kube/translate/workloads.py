@@ -97,7 +97,7 @@ def _is_agents_place(mount_path: str) -> bool:
 
 
 def _java_options(container: Json, entries: list[Json], path: str) -> JavaOptions:
-    """Say of KAFKA_OPTS what the admission policy asks of it (`api.worker_patches`)."""
+    """Say of KAFKA_OPTS what the admission policy asks of it (`api.policy`)."""
     mine = [e for e in entries if e.get("name") == JAVA_OPTIONS_VARIABLE]
     if not mine:
         return JavaOptions.PERHAPS_FROM_ELSEWHERE if objects_of(container, "envFrom", path) else JavaOptions.ABSENT

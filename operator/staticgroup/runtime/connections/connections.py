@@ -45,7 +45,7 @@ class Connections:
     monotonic_s: a clock that never goes back.
     max_age_s: how long a read Secret is used.
     allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
-    lent: tokens and AWS identities that namespaces may log in with.
+    shared: tokens and AWS identities that namespaces may log in with.
     own_namespace: the operator's, where the Secrets of a ClusterKafkaConnection are that names no other.
     """
 
@@ -54,7 +54,7 @@ class Connections:
     monotonic_s: Callable[[], float]
     max_age_s: float = 20.0
     allow_loopback: bool = False
-    lent: SharedCredentials = field(default_factory=SharedCredentials)
+    shared: SharedCredentials = field(default_factory=SharedCredentials)
     own_namespace: str = ""
     _secrets: dict[Key, _Read] = field(default_factory=dict)
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Connections:
             namespace=namespace,
             name="/".join(key) if key[0] else f"{connection.kind}/{key[1]}",
             allow_loopback=self.allow_loopback,
-            shared=self.lent,
+            shared=self.shared,
         )
         if isinstance(settings, ConnectionSettings):
             before = self._resolved.get(key)

@@ -25,7 +25,7 @@ from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
 from ...kube.problem import KubeProblem, KubeProblemKind
-from ..metrics import Metrics
+from ..process.metrics import Metrics
 from ..stores import Stores
 from ..work_queue import Key
 from .pace import EDITS_PACE_S, CachedPlan, Pace, StatusRefusal, can_wait, refused, shows_only_edits

@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from ...api.nearest import hint
+from ...api.remedies import hint
 from ...core.members.memory import SETTLE_MIN_S
 from ...core.members.node_gone import NodeLifecycle
 

@@ -181,7 +181,7 @@ async def test_a_connection_of_the_same_name_in_the_namespace_is_another_one() -
 async def test_what_is_shared_with_a_namespace_is_not_shared_with_a_connection_of_the_whole_cluster() -> None:
     """A token belongs to the namespace of the connection's Secrets, which is its owner's."""
     login = {"mechanism": "OAUTHBEARER", "oauth": {"tokenFile": "kafka"}}
-    held = connections(FakeKube(), lent=SharedCredentials(tokens_path="/tokens"))
+    held = connections(FakeKube(), shared=SharedCredentials(tokens_path="/tokens"))
     held.stores.put_connection(SHARED, shared(tls={"enabled": True}, sasl=login))
     settings = await held.settings_for(asking(REF))
     assert isinstance(settings, ConnectionSettings)

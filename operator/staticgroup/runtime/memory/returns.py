@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from ..api.resources.staticgroup import StaticGroupSpec
-from ..core.absences.measure import Following, Reading, measure, read_again
-from ..core.absences.samples import Cause, Reservoir
-from ..core.group import GroupView
-from ..core.plan import ACTIVE_REQUEUE_S, Survey
-from ..core.snapshot import Snapshot
-from .metrics import Metrics
-from .stores import Stores
-from .work_queue import Key
+from ...api.resources.staticgroup import StaticGroupSpec
+from ...core.absences.measure import Following, Reading, measure, read_again
+from ...core.absences.samples import Cause, Reservoir
+from ...core.group import GroupView
+from ...core.plan import ACTIVE_REQUEUE_S, Survey
+from ...core.snapshot import Snapshot
+from ..process.metrics import Metrics
+from ..stores import Stores
+from ..work_queue import Key
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from .work_queue import Key
+from ..work_queue import Key
 
 OF_GROUP: Final = ("namespace", "staticgroup")
 _GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")

@@ -6,8 +6,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
-from ..kube.gateway import KubeGateway
-from ..kube.problem import KubeProblem, KubeProblemKind
+from ...kube.gateway import KubeGateway
+from ...kube.problem import KubeProblem, KubeProblemKind
 
 log = logging.getLogger(__name__)
 
