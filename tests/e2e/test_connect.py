@@ -244,7 +244,7 @@ def test_connect_workers_are_rolled_scaled_and_killed(
         went("Connect in pods, static, killed for good", killed, led=leader == killed.pod.name)
         waited_s = waits.elsewhere_s()
         record(f"Connect in pods as it comes, delay {STOCK_DELAY_S} s, scaled down", elsewhere_s=waited_s)
-        assert waited_s > STOCK_DELAY_S
+        assert waited_s > STOCK_DELAY_S - 1, "the departure itself is seen a moment late"
         assert_observed(stock)
         until(lambda: shows_work(static), deadline_s=40, what="the status to show the work of each worker")
 
