@@ -258,7 +258,8 @@ class IdScheme:
         if replicas * len(self._combined) > EXPECTED_IDS_MAX:
             each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
             raise TooManyIdsError(
-                f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
+                f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at "
+                "most"
             )
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:

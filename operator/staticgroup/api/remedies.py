@@ -61,16 +61,16 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
 def allow_exclusive(connection: str) -> str:
     """Say what to do where `identity.exclusive` does not count over the ClusterKafkaConnection of this name."""
     return (
-        f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without which "
-        "spec.identity.exclusive does not count"
+        f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without "
+        "which spec.identity.exclusive does not count"
     )
 
 
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (
-        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable that "
-        "spec.identity names"
+        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable "
+        "that spec.identity names"
     )
 
 

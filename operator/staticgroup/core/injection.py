@@ -28,7 +28,8 @@ from .workload import ContainerBudget, JavaOptions, WorkloadView
 TEMPLATES_MAX = 8
 
 _NO_POLICY = (
-    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is not installed"
+    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
+    "not installed"
 )
 _NO_WEBHOOK = "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
 _BY_HAND = "set identity.method to None and put the id into the pod template yourself"
@@ -196,9 +197,9 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
             example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
             if example is not None:
                 return (
-                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another pod"
-                    f"{f' (such as {example})' if example else ''}; take one with a word of its own behind the ordinal, such as "
-                    "{podName}-b.{scope}"
+                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another "
+                    f"pod{f' (such as {example})' if example else ''}; take one with a word of its own behind the "
+                    "ordinal, such as {podName}-b.{scope}"
                 )
     except AmbiguousIdentityError:
         return ""  # nothing is decided about such ids
@@ -222,8 +223,8 @@ def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -
         for instance_id in sorted(pod.instance_ids):
             if any(ordinal != own for ordinal in naming.ordinals_of(instance_id)):
                 return (
-                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it first, or take "
-                    "another template"
+                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it "
+                    "first, or take another template"
                 )
     return ""
 
@@ -238,9 +239,9 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
     if len(earlier) <= TEMPLATES_MAX:
         return ""
     return (
-        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the {TEMPLATES_MAX} "
-        f"templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so that all carry those of it, or "
-        "go back to it"
+        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the "
+        f"{TEMPLATES_MAX} templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so "
+        "that all carry those of it, or go back to it"
     )
 
 

@@ -21,8 +21,8 @@ class CauseOfAbsences(ApiModel):
 
     # No enum: a status with a word that an older schema does not list would be refused as a whole.
     cause: Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")] = Field(
-        description="Why the members were away: Rollout, Drain (an eviction, or a deletion without another template), Crash, or "
-        "NodeLoss (no kubelet reported the end)."
+        description="Why the members were away: Rollout, Drain (an eviction, or a deletion without another template), "
+        "Crash, or NodeLoss (no kubelet reported the end)."
     )
     seen: Count = Field(0, description="Absences that ended with a return, as far as this operator saw them.")
     unmeasured: Count = Field(
@@ -35,8 +35,9 @@ class CauseOfAbsences(ApiModel):
         str, StringConstraints(max_length=SAMPLES_LENGTH_MAX, pattern=f"^({_SAMPLE}(,{_SAMPLE})*)?$")
     ] = Field(
         "",
-        description="At most 64 of them, mostly the newer ones, each as <shortest>-<longest>@<end>.<lot>: for how long the member was "
-        "away, at least and at most, in milliseconds, when it was back, in Unix seconds, and the lot by which it is kept.",
+        description="At most 64 of them, mostly the newer ones, each as <shortest>-<longest>@<end>.<lot>: for how long "
+        "the member was away, at least and at most, in milliseconds, when it was back, in Unix seconds, and the lot by "
+        "which it is kept.",
     )
 
 
@@ -48,8 +49,8 @@ class Absences(ApiModel):
     )
     timeout_ms: TimeoutMs | None = Field(
         None,
-        description="The session timeout that the measured absences ask for, in milliseconds, before any bound; it goes up at once "
-        "and down after a day. Null while the structural estimate is not replaced.",
+        description="The session timeout that the measured absences ask for, in milliseconds, before any bound; it "
+        "goes up at once and down after a day. Null while the structural estimate is not replaced.",
         json_schema_extra=NULLABLE,
     )
     lower_since: Timestamp | None = Field(

@@ -120,8 +120,8 @@ class KafkaConnectionSpec(ApiModel):
         ),
         rule(
             "!has(self.sasl) || !has(self.sasl.awsMskIam) || !has(self.tls.caSecretRef)",
-            "spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam: only brokers with a certificate of a public "
-            "authority get what is signed with the operator's AWS identity; remove it",
+            "spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam: only brokers with a certificate of a "
+            "public authority get what is signed with the operator's AWS identity; remove it",
             field_path=".tls.caSecretRef",
             reason="FieldValueForbidden",
         ),

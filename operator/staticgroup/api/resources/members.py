@@ -33,8 +33,8 @@ class SeatMember(ApiModel):
     first_seen: Timestamp = Field(description="When it was first described.")
     carriers: Annotated[list[Uid], Field(max_length=CARRIERS_MAX)] = Field(
         [],
-        description="Uids of the pods that carried the id then and have not ended since. unseen: it joined before the pod watch was "
-        "whole. unattributed: no pod explains it.",
+        description="Uids of the pods that carried the id then and have not ended since. unseen: it joined before the "
+        "pod watch was whole. unattributed: no pod explains it.",
         json_schema_extra=ATOMIC,
     )
 

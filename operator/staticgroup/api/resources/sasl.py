@@ -24,7 +24,8 @@ class SaslMechanism(StrEnum):
 
 USERNAME_KEY: Final = "username"
 IN_OUR_NAMESPACE: Final = (
-    "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a ClusterKafkaConnection."
+    "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a "
+    "ClusterKafkaConnection."
 )
 
 
@@ -120,7 +121,8 @@ class OAuth(ApiModel):
     )
     extensions: Annotated[list[SaslExtension], Field(max_length=16)] = Field(
         [],
-        description="SASL extensions (KIP-342), such as logicalCluster and identityPoolId of Confluent Cloud. Default: none.",
+        description="SASL extensions (KIP-342), such as logicalCluster and identityPoolId of Confluent Cloud. Default: "
+        "none.",
         json_schema_extra=list_map("name"),
     )
 
@@ -143,8 +145,8 @@ class AwsMskIam(ApiModel):
         | None
     ) = Field(
         None,
-        description="IAM role to assume. Default: the operator's own identity. Either must be shared with this namespace by "
-        "the operator's installation (chart value operator.awsMskIam).",
+        description="IAM role to assume. Default: the operator's own identity. Either must be shared with this "
+        "namespace by the operator's installation (chart value operator.awsMskIam).",
     )
 
 
@@ -194,7 +196,8 @@ class Sasl(ApiModel):
             reason="FieldValueForbidden",
         ),
         rule(
-            f"!has(self.username) || !has(self.credentialsSecretRef) || self.credentialsSecretRef.usernameKey == '{USERNAME_KEY}'",
+            "!has(self.username) || !has(self.credentialsSecretRef) || self.credentialsSecretRef.usernameKey == "
+            f"'{USERNAME_KEY}'",
             "spec.sasl.username and spec.sasl.credentialsSecretRef.usernameKey both name the user: remove one of them",
             field_path=".username",
             reason="FieldValueForbidden",

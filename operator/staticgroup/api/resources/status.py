@@ -133,7 +133,8 @@ class Recommended(ApiModel):
     uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
     source: RecommendationSource = Field(
         RecommendationSource.STRUCTURAL,
-        description="Structural: chosen by this operator, from measured absences or from the pod template. Fleet: from the restarts that the fleet learner saw.",
+        description="Structural: chosen by this operator, from measured absences or from the pod template. Fleet: from "
+        "the restarts that the fleet learner saw.",
     )
     valid_until: Timestamp | None = Field(
         None,
@@ -152,33 +153,34 @@ class Timeout(ApiModel):
 
     effective_ms: TimeoutMs | None = Field(
         None,
-        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each with "
-        "what it was started with; else the group's setting at the broker. Null while none is known.",
+        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each "
+        "with what it was started with; else the group's setting at the broker. Null while none is known.",
         json_schema_extra=NULLABLE,
     )
     effective_max_ms: TimeoutMs | None = Field(
         None,
-        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that were "
-        "started with different ones live.",
+        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that "
+        "were started with different ones live.",
         json_schema_extra=NULLABLE,
     )
     next_ms: TimeoutMs | None = Field(
         None,
-        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod template "
-        "sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
+        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod "
+        "template sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
         json_schema_extra=NULLABLE,
     )
     own_ms: TimeoutMs | None = Field(
         None,
-        description="Session timeout that this StaticGroup by itself wants its KIP-848 or Streams group to have at the brokers, in "
-        "milliseconds, inside all bounds. The longest of all StaticGroups of the group in the namespace is set. Null in a classic group, "
-        "or while the protocol was never known.",
+        description="Session timeout that this StaticGroup by itself wants its KIP-848 or Streams group to have at the "
+        "brokers, in milliseconds, inside all bounds. The longest of all StaticGroups of the group in the namespace is "
+        "set. Null in a classic group, or while the protocol was never known.",
         json_schema_extra=NULLABLE,
     )
     written_ms: TimeoutMs | None = Field(
         None,
-        description="The session timeout that the operator has set on the group at the brokers and read back, in milliseconds. Where another one "
-        "is stored there, somebody else has set it since, and the operator sets it no more. Null where it has set none.",
+        description="The session timeout that the operator has set on the group at the brokers and read back, in "
+        "milliseconds. Where another one is stored there, somebody else has set it since, and the operator sets it no "
+        "more. Null where it has set none.",
         json_schema_extra=NULLABLE,
     )
     unknown_pods: Count = Field(
@@ -189,14 +191,15 @@ class Timeout(ApiModel):
         0, description="Measured restarts behind the recommendation; 0 while nothing but the structural estimate is."
     )
     source: TimeoutSource = Field(
-        description="Fixed by the spec, Structural: chosen by this operator, from measured absences or from the pod template, see basis; "
-        "the Broker's, or the Fleet's."
+        description="Fixed by the spec, Structural: chosen by this operator, from measured absences or from the pod "
+        "template, see basis; the Broker's, or the Fleet's."
     )
     # Beside source, because an operator that knows no further words there would refuse the whole status.
     basis: CamelCaseWord | None = Field(
         None,
-        description="What the session timeout rests on: Fixed, Structural (the pod template), FewAbsences, LongestAbsence or "
-        "OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's setting, which somebody else made).",
+        description="What the session timeout rests on: Fixed, Structural (the pod template), FewAbsences, "
+        "LongestAbsence or OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's "
+        "setting, which somebody else made).",
     )
     why: ShortText | None = Field(None, description="Why this one and no other, with the number of samples, for people.")
     broker_min_ms: TimeoutMs | None = Field(
@@ -223,8 +226,8 @@ class Connect(ApiModel):
     unknown: Count = Field(0, description="Workers of which it cannot be read what they hold.")
     rebalance_delay_ms: TimeoutMs = Field(
         0,
-        description="How long, as of the last rebalance, the leader keeps the work of a lost worker back for its return, in "
-        "milliseconds (scheduled.rebalance.max.delay.ms, or what was left of it); 0: it keeps none back.",
+        description="How long, as of the last rebalance, the leader keeps the work of a lost worker back for its "
+        "return, in milliseconds (scheduled.rebalance.max.delay.ms, or what was left of it); 0: it keeps none back.",
     )
     waiting: Count | None = Field(
         None,
@@ -257,8 +260,8 @@ class StaticGroupStatus(ApiModel):
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
         description="Ready sums up; WorkloadFound, Connected, Authorized, InjectedStatus, MembershipComplete, "
-        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it fails. "
-        "True is always the good answer.",
+        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it "
+        "fails. True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
     protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")

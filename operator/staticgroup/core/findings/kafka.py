@@ -121,8 +121,9 @@ def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Fin
     return Finding(
         kind=ConditionType.MEMBERSHIP_COMPLETE,
         reason=Reason.WORKERS_WITHOUT_AGENT,
-        sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though {len(missing)} Ready pods "
-        f"carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops it unless the agent runs in the worker",
+        sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though "
+        f"{len(missing)} Ready pods carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops "
+        "it unless the agent runs in the worker",
         remedy=remedy,
     )
 
@@ -148,13 +149,13 @@ def misaddressed(table: SeatTable) -> Iterator[Finding]:
             continue
         if _is_fleeting(host):
             reason, sentence = "AddressNotThePods", (
-                f"its worker advertises {host} instead of its pod's name: a restart may change it, which costs a rebalance, and REST "
-                "requests that other workers forward to it fail"
+                f"its worker advertises {host} instead of its pod's name: a restart may change it, which costs a "
+                "rebalance, and REST requests that other workers forward to it fail"
             )
         elif others := sharing[host] - 1:
             reason, sentence = "AddressShared", (
-                f"its worker advertises {host}, as {others} other{'s do' if others > 1 else ' does'}, so REST requests that are "
-                "forwarded to one of them reach any"
+                f"its worker advertises {host}, as {others} other{'s do' if others > 1 else ' does'}, so REST requests "
+                "that are forwarded to one of them reach any"
             )
         else:
             continue
@@ -188,9 +189,9 @@ def connect_notes(snapshot: Snapshot, plan: Plan) -> str:
         return notes
     known = f"is {seconds(configured_ms)}" if configured_ms is not None else "is not 0"
     return (
-        f"{notes} scheduled.rebalance.max.delay.ms {known}, which static workers do not need: a restarted worker keeps its tasks "
-        "without it, and the tasks of a worker that is gone for good wait for it (measured: 63 s with 60 s, 3 s with 0). "
-        f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template."
+        f"{notes} scheduled.rebalance.max.delay.ms {known}, which static workers do not need: a restarted worker keeps "
+        "its tasks without it, and the tasks of a worker that is gone for good wait for it (measured: 63 s with 60 s, "
+        f"3 s with 0). Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template."
     )
 
 

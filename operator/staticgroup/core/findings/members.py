@@ -81,7 +81,8 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.PROTOCOL_MISMATCH,
-            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects {spec.protocol.value}.",
+            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects "
+            f"{spec.protocol.value}.",
             remedy=f"Set spec.protocol to Auto or to what the {role.plural} use.",
         )
     if not role.may_be_in(group):
@@ -110,7 +111,8 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     return Finding(
         kind=_COMPLETE,
         reason=Reason.SUFFIX_MISMATCH,
-        sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: {found.cause}.",
+        sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: "
+        f"{found.cause}.",
         remedy=f"Set {found.remedy}. Until then they count as foreign and are not removed when their pods have ended.",
     )
 
@@ -133,9 +135,11 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
     return Finding(
         kind=_COMPLETE,
         reason=Reason.MEMBERS_FENCE_EACH_OTHER,
-        sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such as that of pod {pod_name}.",
+        sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such "
+        f"as that of pod {pod_name}.",
         remedy="If its log shows FENCED_INSTANCE_ID, two consumers use this id: give each consumer of a pod its own id "
-        "(spec.identity.membersPerPod or spec.identity.env), or stop the other consumer. If not, find out why its session expires.",
+        "(spec.identity.membersPerPod or spec.identity.env), or stop the other consumer. If not, find out why its "
+        "session expires.",
     )
 
 
@@ -146,8 +150,8 @@ def _absent_members(group: GroupView, table: SeatTable, wanted: Sequence[Seat], 
             kind=_COMPLETE,
             reason=Reason.GROUP_NOT_FOUND,
             sentence=f"The brokers know no group {group.group_id}.",
-            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their group.id with "
-            "spec.groupId.",
+            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their "
+            "group.id with spec.groupId.",
         )
     first = min((seat.standing for seat in wanted if seat.standing in _LASTING), key=_LASTING.index, default=None)
     if first is not None:
@@ -180,7 +184,8 @@ def _lasting(seats: Sequence[Seat], expected: int, table: SeatTable, namespace: 
             f"{many} cannot be identified, because their pods run without their ids: see Injected.", ""
         ),
         Standing.LOCKED_OUT: (
-            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod {pod}",
+            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod "
+            f"{pod}",
             remedies.wait_for_session(namespace, pod),
         ),
         Standing.MISSING: (
@@ -216,7 +221,8 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
         return Finding(
             kind=_SETTLED,
             reason=Reason.REMOVAL_OFF,
-            sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator may only observe.",
+            sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator "
+            "may only observe.",
             remedy="Set spec.mode to Manage (or lift the operator's forced Observe).",
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
@@ -289,7 +295,8 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             kind=ExceptionKind.SUSPECT,
             reason="EndNotSeen",
             sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
-            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once it has been silent for long",
+            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
+            "it has been silent for long",
             subject=Subject(pod_name=suspect.pod_name),
         )
 
@@ -332,8 +339,8 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
                 reason="IdCarriedTwice",
-                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} fence or refuse each "
-                "other; neither is removed",
+                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} "
+                "fence or refuse each other; neither is removed",
                 remedy="give that pod its own id, or delete what creates it",
                 subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
             )
@@ -346,9 +353,11 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
                 reason="MemberReplaced",
-                sentence="another member took over this id while the pod stayed Ready, and neither is removed: its client joined again "
-                "(session expired?), or another consumer uses this id, in the same pod or elsewhere",
-                remedy=f"if the log of {seat.pod_name} shows FENCED_INSTANCE_ID, stop the other consumer, then restart the pod",
+                sentence="another member took over this id while the pod stayed Ready, and neither is removed: its "
+                "client joined again (session expired?), or another consumer uses this id, in the same pod or "
+                "elsewhere",
+                remedy=f"if the log of {seat.pod_name} shows FENCED_INSTANCE_ID, stop the other consumer, then restart "
+                "the pod",
                 subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )
 
@@ -369,7 +378,8 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, (
-                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched until then"
+                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched "
+                "until then"
             )
         pod_name = near.pod_name if near is not None else None
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)

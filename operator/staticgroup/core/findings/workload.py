@@ -46,7 +46,8 @@ _RECOMMENDATIONS: Final[dict[Reason, tuple[str, str]]] = {
     ),
     Reason.RECOMMENDATION_UNREACHABLE: (
         "The recommendations cannot be read: {cause}. " + _STAYS,
-        "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published there.",
+        "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published "
+        "there.",
     ),
     Reason.RECOMMENDATION_CORRUPT: (
         "The recommendations are refused as a whole: {cause}. " + _STAYS,
@@ -93,9 +94,11 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         return Finding(
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
-            sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
-            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or spec.identity.membersPerPod, "
-            f"or divide the {role_of(spec).plural} among several {what.kind}s with a StaticGroup each.",
+            sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their "
+            "session expires.",
+            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or "
+            f"spec.identity.membersPerPod, or divide the {role_of(spec).plural} among several {what.kind}s with a "
+            "StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
@@ -193,8 +196,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         cause = "they were created before the injection was in force or while the webhook did not answer, or set another id"
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = (
-            "identity.method is None, and their environment shows no id or another one (only literals and what is composed of "
-            "metadata.name can be read)"
+            "identity.method is None, and their environment shows no id or another one (only literals and what is "
+            "composed of metadata.name can be read)"
         )
     others = _whose(plan)
     if others:
@@ -238,8 +241,8 @@ def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
     if injected is None or not follows_annotation(identity_of(spec), injected.id_template):
         return ""
     return (
-        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
-        "do not edit it."
+        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container "
+        "starts: do not edit it."
     )
 
 

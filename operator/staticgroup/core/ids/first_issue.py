@@ -48,7 +48,8 @@ def obstacle_to_first_ids(scheme: IdScheme, scope: str, snapshot: Snapshot, issu
         return None
     return Obstacle(
         reason=Reason.MEMBERSHIP_UNKNOWN,
-        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the group cannot be listed",
+        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the "
+        "group cannot be listed",
         remedy="see the conditions Connected and Authorized",
     )
 
@@ -78,9 +79,10 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
         reason=Reason.IDS_HELD_ELSEWHERE,
         sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
         + (" …" if len(held) > _NAMED_MAX else ""),
-        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they live, as in another "
-        "cluster, take another spec.identity.template, or create this StaticGroup anew with another spec.identity.scope; if the pods set their ids themselves, set "
-        "spec.identity.method to None; pods that start before ids are issued need a restart afterwards",
+        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they "
+        "live, as in another cluster, take another spec.identity.template, or create this StaticGroup anew with "
+        "another spec.identity.scope; if the pods set their ids themselves, set spec.identity.method to None; pods "
+        "that start before ids are issued need a restart afterwards",
     )
 
 
@@ -101,10 +103,11 @@ def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) ->
     address, most = counted[0]
     return Obstacle(
         reason=Reason.TOO_MANY_MEMBERS,
-        sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} pods would get "
-        f"{ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each other",
-        remedy="set spec.identity.membersPerPod to the concurrency of the client, or give each consumer of a pod an entry of "
-        "spec.identity.env with a suffix of its own, or a group.id of its own",
+        sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} "
+        f"pods would get {ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each "
+        "other",
+        remedy="set spec.identity.membersPerPod to the concurrency of the client, or give each consumer of a pod an "
+        "entry of spec.identity.env with a suffix of its own, or a group.id of its own",
     )
 
 

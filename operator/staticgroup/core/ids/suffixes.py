@@ -26,8 +26,9 @@ _NAMED_MAX: Final = 4
 """Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
 _NAMED_LENGTH_MAX: Final = 40
 _ONE_WAY: Final = (
-    "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because no suffix "
-    "fits one that appends something and one that does not; what an earlier client left behind ends with its session"
+    "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because "
+    "no suffix fits one that appends something and one that does not; what an earlier client left behind ends with its "
+    "session"
 )
 
 
@@ -104,7 +105,8 @@ def suffix_mismatch(
     is_both = bool({n.pod_name for n in nearly if not n.appended} & {seat.pod_name for seat in own})
     return SuffixMismatch(
         nearly=tuple(nearly),
-        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects {_listed(expected)}",
+        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects "
+        f"{_listed(expected)}",
         remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec, style, near, known),
     )
 
@@ -121,8 +123,8 @@ def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
         why = "is Auto, and these ids were issued with None, which it keeps"
     unless = ", unless its containers have alwaysClientIdSuffix false" if implied is SuffixStyle.SPRING else ""
     return (
-        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends {client_suffixes(implied, 1)[0]}: "
-        f"set spec.identity.suffix to {implied.value}{unless}."
+        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends "
+        f"{client_suffixes(implied, 1)[0]}: set spec.identity.suffix to {implied.value}{unless}."
     )
 
 

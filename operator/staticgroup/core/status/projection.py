@@ -141,7 +141,8 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
             kind=_T.READY,
             reason=Reason.OBSERVING,
             status=ConditionStatus.TRUE,
-            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's settings.",
+            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's "
+            "settings.",
             remedy="Set spec.mode to Manage to act.",
         )
     text = "Everything the spec asks for is in place."
@@ -159,17 +160,17 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
         return Finding(
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
-            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this one, which is for one "
-            f"StaticGroup alone; neither removes members.{silence}",
+            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this "
+            f"one, which is for one StaticGroup alone; neither removes members.{silence}",
             remedy=f"{remedies.DIVIDE_SCOPES[0].upper()}{remedies.DIVIDE_SCOPES[1:]}.",
         )
     if snapshot.overlaps:
         return Finding(
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
-            sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
-            "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
-            f"with the new ids, and the members of the old ids are gone.{silence}",
+            sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present "
+            "or an earlier id template); neither removes members until the template of one of them is changed, its "
+            f"pods are restarted with the new ids, and the members of the old ids are gone.{silence}",
         )
     return collided(_T.READY, snapshot.collisions[0]) if snapshot.collisions else None
 
