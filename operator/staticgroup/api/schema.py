@@ -69,7 +69,7 @@ def _share_field_names(model: BaseModel) -> None:
 
     Notes
     -----
-    pydantic makes a set for each model, 700 bytes for more than four fields. Frozen models never change theirs, and copies copy it.
+    pydantic makes a set for each model, 700 bytes for more than four fields. Frozen models can share one.
     """
     given = model.__pydantic_fields_set__
     if len(_FIELD_NAMES) >= FIELD_NAMES_MAX:
@@ -235,12 +235,13 @@ def with_conditions(
     conditions = {condition.type: condition for condition in before}
     for kind, status, reason, message in found:
         old = conditions.get(kind)
+        since = old.last_transition_time if old is not None and old.status is status else None
         conditions[kind] = Condition(
             type=kind,
             status=status,
             reason=reason,
             message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
-            last_transition_time=old.last_transition_time if old is not None and old.status is status else now.replace(microsecond=0),
+            last_transition_time=since or now.replace(microsecond=0),
             observed_generation=observed_generation,
         )
     return tuple(conditions.values())

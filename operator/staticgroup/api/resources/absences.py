@@ -1,7 +1,7 @@
 """Describe what is remembered of absences: a bounded sample for each cause, and the session timeout that it put in use.
 
-The one idea: this is memory too, as `durable` is, but losing it only loses measurements: the structural estimate holds again.
-A sample is a text, because as objects the samples of ten thousand groups would be most of what the operator holds.
+The one idea: this is memory too, as `durable` is, but losing it only loses measurements: the structural estimate holds
+again. A sample is a text, because objects for ten thousand groups would be most of what the operator holds.
 """
 
 from typing import Annotated, Final
@@ -26,7 +26,9 @@ class CauseOfAbsences(ApiModel):
     )
     seen: Count = Field(0, description="Absences that ended with a return, as far as this operator saw them.")
     unmeasured: Count = Field(
-        0, description="How many of them have no length: an end or a return was not seen in time, or no restart takes so long."
+        0,
+        description="How many of them have no length: an end or a return was not seen in time, or no restart takes so "
+        "long.",
     )
     longest_ms: TimeoutMs | None = Field(
         None, description="The longest of the samples, in milliseconds; null without any.", json_schema_extra=NULLABLE
@@ -57,5 +59,7 @@ class Absences(ApiModel):
         None, description="Since when less is asked for; null while it is not.", json_schema_extra=NULLABLE
     )
     lower_ms: TimeoutMs | None = Field(
-        None, description="The most that was asked for since then, in milliseconds: what comes next.", json_schema_extra=NULLABLE
+        None,
+        description="The most that was asked for since then, in milliseconds: what comes next.",
+        json_schema_extra=NULLABLE,
     )

@@ -1,7 +1,7 @@
 """The ClusterKafkaConnection: a connection that belongs to no namespace and that some namespaces may use.
 
-The one idea: its owner says which namespaces may use it, and nobody else sees its Secrets, which are in a namespace of the
-owner. By default no namespace may use it.
+The one idea: its owner says which namespaces may use it, by default none, and only the owner sees its Secrets, which
+are in a namespace of the owner.
 """
 
 from enum import StrEnum
@@ -16,7 +16,8 @@ _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_MAX: Final = 317
 """A DNS subdomain of 253 characters, a slash and a name of 63."""
 LabelKey = Annotated[
-    str, StringConstraints(min_length=1, max_length=LABEL_KEY_MAX, pattern=rf"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$")
+    str,
+    StringConstraints(min_length=1, max_length=LABEL_KEY_MAX, pattern=rf"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$"),
 ]
 LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=rf"^({_NAME})?$")]
 

@@ -1,7 +1,7 @@
 """Describe the little of a status that must survive a restart: what was injected and issued, and what settles.
 
-Who may be removed is remembered beside it (`members`). What is lost of either is never taken for innocence: departed members
-then wait for their session to expire.
+`members` keeps beside it who may be removed. Losing either proves nothing: departed members then wait for their session
+to expire.
 """
 
 from enum import StrEnum

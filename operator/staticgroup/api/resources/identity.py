@@ -41,14 +41,15 @@ class Preset(StrEnum):
 IMPLIED_SUFFIXES: Final[Mapping[Preset, SuffixStyle]] = MappingProxyType(
     {Preset.SPRING_BOOT: SuffixStyle.SPRING, Preset.KAFKA_STREAMS: SuffixStyle.STREAMS}
 )
-"""What the client of a preset appends to the id it is given, also when a pod has only one member; the others append nothing.
+"""What a preset's client appends to the id it is given, even when a pod has only one member; others append nothing.
 
-Sources: see `identifiers.client_suffixes`. SmallRye's Kafka connector, which Quarkus uses, and librdkafka hand the id on as
-it is.
+Sources: see `identifiers.client_suffixes`. SmallRye's Kafka connector (of Quarkus) and librdkafka use the id as it is.
 """
 
 
-JAVA_PRESETS: Final = frozenset({Preset.SPRING_BOOT, Preset.QUARKUS, Preset.KAFKA_STREAMS, Preset.CONNECT, Preset.DEBEZIUM})
+JAVA_PRESETS: Final = frozenset(
+    {Preset.SPRING_BOOT, Preset.QUARKUS, Preset.KAFKA_STREAMS, Preset.CONNECT, Preset.DEBEZIUM}
+)
 """Presets of which the client is known to be Apache Kafka's for Java; that of any other may be librdkafka."""
 
 

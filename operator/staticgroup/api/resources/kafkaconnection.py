@@ -38,7 +38,7 @@ CLUSTER_ID_MAX: Final = 253
 ClusterId = Annotated[
     str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")
 ]
-"""Whatever brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
+"""What brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
 `redpanda.<uuid>` or any text of its property cluster_id. Blanks at the ends are an accident of copying."""
 _CLUSTER_ID: Final = TypeAdapter(ClusterId)
 
@@ -200,8 +200,8 @@ class Connection(ApiModel):
 
         Returns
         -------
-        False for what was seen of another generation, whose brokers may have been others, unless spec.clusterId asks for
-        the same cluster.
+        False for what was seen of another generation, whose brokers may have been others, unless spec.clusterId asks
+        for the same cluster.
         """
         is_pinned = status.cluster_id is not None and status.cluster_id == self.spec.cluster_id
         return is_pinned or status.observed_generation == self.metadata.generation

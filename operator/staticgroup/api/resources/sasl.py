@@ -1,8 +1,8 @@
 """Describe as whom the operator logs in at the brokers: the part `spec.sasl` of both kinds of connection.
 
 The one idea: a login is named, never written out: its Secret, a token that the installer lends, or an AWS identity.
-Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC), KIP-342 and RFC 7628 (extensions), RFC 7523
-(client assertion).
+Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC), KIP-342 and RFC 7628 (extensions), RFC
+7523 (client assertion).
 """
 
 from enum import StrEnum

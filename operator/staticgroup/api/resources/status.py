@@ -201,7 +201,9 @@ class Timeout(ApiModel):
         "LongestAbsence or OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's "
         "setting, which somebody else made).",
     )
-    why: ShortText | None = Field(None, description="Why this one and no other, with the number of samples, for people.")
+    why: ShortText | None = Field(
+        None, description="Why this one and no other, with the number of samples, for people."
+    )
     broker_min_ms: TimeoutMs | None = Field(
         None, description="Lowest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
     )
@@ -221,7 +223,9 @@ class ConnectWorker(ApiModel):
 class Connect(ApiModel):
     """Report what the workers of a Connect cluster hold, as the group itself tells it."""
 
-    connectors: Count = Field(description="Connectors that the workers hold together, dynamic and foreign ones included.")
+    connectors: Count = Field(
+        description="Connectors that the workers hold together, dynamic and foreign ones included."
+    )
     tasks: Count = Field(description="Tasks that they hold together.")
     unknown: Count = Field(0, description="Workers of which it cannot be read what they hold.")
     rebalance_delay_ms: TimeoutMs = Field(
@@ -255,7 +259,9 @@ class StaticGroupStatus(ApiModel):
         None, description="metadata.generation of the spec that this status is about."
     )
     static_group_uid: internal.Uid | None = Field(
-        None, description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone on from."
+        None,
+        description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone "
+        "on from.",
     )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
@@ -273,7 +279,9 @@ class StaticGroupStatus(ApiModel):
         None, description="What the next pod receives; the admission policy reads this and injects nothing without it."
     )
     issued: Issued | None = Field(None, description="Every id ever issued, compactly.")
-    members: MembersStatus | None = Field(None, description="MembersStatus of the group, counted by what is known of them.")
+    members: MembersStatus | None = Field(
+        None, description="MembersStatus of the group, counted by what is known of them."
+    )
     exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
         [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
     )
@@ -286,7 +294,8 @@ class StaticGroupStatus(ApiModel):
     last_removal: LastRemoval | None = Field(None, description="The latest removal.")
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     absences: Absences | None = Field(
-        None, description="For how long members were away when their process ended; absent before the first was measured."
+        None,
+        description="For how long members were away when their process ended; absent before the first was measured.",
     )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
@@ -301,7 +310,9 @@ class StaticGroupStatus(ApiModel):
         [], description="Internal: pods whose processes may live unseen.", json_schema_extra=ATOMIC
     )
     seal: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$", max_length=16)] | None = Field(
-        None, description="Internal: digest of watch, seats and suspects; where it is another one, seats and watch are not believed."
+        None,
+        description="Internal: digest of watch, seats and suspects; where it is another one, seats and watch are not "
+        "believed.",
     )
     writer: Writer | None = Field(
         None,
@@ -317,4 +328,4 @@ def _or_none(status: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 ReadableStatus = Annotated[StaticGroupStatus | None, WrapValidator(_or_none)]
-"""A status that does not parse, because it was edited, is read as None and overwritten: the StaticGroup itself stays valid."""
+"""A status that does not parse, because it was edited, is read as None and overwritten; the StaticGroup stays valid."""

@@ -1,4 +1,4 @@
-"""How the members stand: whether all expected ones have joined and all departed ones are gone, and what is wrong with single ids or pods."""
+"""Whether all expected members have joined and all departed ones are gone, and what is wrong with some ids or pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .workload import way_to_id, why_unknown
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 MEMBER_ID_SHOWN: Final = 80
-"""A Connect worker's begins with its advertised address; a longer one would leave no room for the rest of the message."""
+"""A Connect worker's id begins with its advertised address; a longer one would crowd out the rest of the message."""
 _COMPLETE, _SETTLED = ConditionType.MEMBERSHIP_COMPLETE, ConditionType.REMOVAL_SETTLED
 _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
@@ -64,12 +64,16 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _absent_members(group, table, wanted, snapshot.namespace, agent)
     )
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
-    return found or Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
+    if found:
+        return found
+    return Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
 
 
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say why the members are not known."""
-    sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
+    sentence = (
+        why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
+    )
     return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
 
 
@@ -90,7 +94,8 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         if group.group_type not in role.group_types:
             what = f"of type {group.group_type.value}"
         sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
-        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=_right_group(role, group))
+        remedy = _right_group(role, group)
+        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
     return None
 
 
@@ -100,7 +105,9 @@ def _right_group(role: Role, group: GroupView) -> str:
     remedy = f"Set spec.role to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
     if role is not CONNECT_ROLE:
         return remedy
-    return f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
+    return (
+        f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
+    )
 
 
 def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
@@ -118,7 +125,7 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
 
 
 def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: int) -> Finding | None:
-    """Say that members are missing because their clients got another StaticGroup's ids, or none; None when that cannot be."""
+    """Say that members are missing because their clients got another StaticGroup's ids, or none; None if impossible."""
     is_misled = snapshot.collisions or (plan.injection is not None and plan.injection.lacking_container)
     if not is_misled or not missing:
         return None
@@ -127,7 +134,7 @@ def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: i
 
 
 def _fencing(wanted: Sequence[Seat]) -> Finding | None:
-    """Say that members of one id take its place from each other; None where none did twice while its pod stayed Ready."""
+    """Say that members of one id replace each other; None where none did twice while its pod stayed Ready."""
     fencing = [seat for seat in wanted if seat.memory.replaced is not None and seat.memory.replaced[2] > 1]
     if not fencing:
         return None
@@ -143,7 +150,9 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
     )
 
 
-def _absent_members(group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str) -> Finding | None:
+def _absent_members(
+    group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str
+) -> Finding | None:
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and wanted:
         return Finding(
@@ -290,7 +299,8 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods whose end was not seen, which hold the removal of members that joined while they may have run."""
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        what = "a run of it was lost by its kubelet or runtime" if suspect.lost_boot else "its object is gone, and its end was not seen"
+        lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
+        what = lost if suspect.lost_boot else gone
         yield Finding(
             kind=ExceptionKind.SUSPECT,
             reason="EndNotSeen",
@@ -330,7 +340,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the pods that carry a copy of a wanted id: of two processes with one id the coordinator fences or refuses one."""
+    """Yield the pods that carry a copy of a wanted id: the coordinator fences or refuses one of two such processes."""
     seats = sorted(table.wanted, key=lambda seat: seat.key) if snapshot.copies else []
     keys = [seat.key for seat in seats]
     for pod in snapshot.copies:
@@ -347,7 +357,7 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _replaced(table: SeatTable) -> Iterator[Finding]:
-    """Yield the seats whose member was replaced beside a pod that stayed Ready: maybe by a process outside this cluster."""
+    """Yield the seats whose member was replaced beside a Ready pod: maybe by a process outside this cluster."""
     for seat in table.wanted:
         if seat.memory.replaced is not None:
             yield Finding(
@@ -363,7 +373,7 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
 
 
 def _first_of(carried: str, keys: Sequence[str]) -> int | None:
-    """Return the index of the first of the ids, in order, that a client may hold which is given an id; None when there is none."""
+    """Return the index of the first of the ids that a client with the given id may hold; None when there is none."""
     for start in (carried, *(carried + separator for separator in SEPARATORS)):
         at = bisect_left(keys, start)
         if at < len(keys) and may_become(carried, keys[at]):

@@ -1,7 +1,7 @@
 """What clients append to the ids they are given, against what the spec expects of them.
 
-A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts as
-foreign, its seat as missing, and when its pod ends nothing is removed. So the status names it, with the field to set.
+A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts
+as foreign, its seat as missing, and when its pod ends nothing is removed. So the status names it and the field to set.
 """
 
 from __future__ import annotations
@@ -66,7 +66,11 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable, carried_elsewhere: Collection[str] = ()
+    spec: StaticGroupSpec,
+    injected: Injected | None,
+    naming: Naming,
+    table: SeatTable,
+    carried_elsewhere: Collection[str] = (),
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
 
@@ -76,9 +80,9 @@ def suffix_mismatch(
 
     Notes
     -----
-    The scope is in nobody else's ids. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
-    one of ours may be called like one of ours and more (`web-1-0`, `web-1-debug`), so there a member counts only where the
-    pod whose seat it would take has been Ready for a while and nobody holds it.
+    Only our ids contain the scope. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
+    one of ours may have such a name with more behind it (`web-1-0`, `web-1-debug`), so there a member counts only where
+    the pod whose seat it would take has been Ready for a while and nobody holds it.
     """
     nearly: list[NearMatch] = []
     missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
@@ -148,7 +152,8 @@ def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: se
     count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
     if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
         if counted is style:
-            return f"{_fields({'membersPerPod': str(count)}, spec)}, or wait for their sessions to end if the pods run fewer since"
+            more = _fields({"membersPerPod": str(count)}, spec)
+            return f"{more}, or wait for their sessions to end if the pods run fewer since"
         fields = {"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {})
         return _fields(fields, spec)
     every = sorted(seen - {""})
@@ -160,7 +165,7 @@ def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: se
 
 
 def _fields(fields: Mapping[str, str], spec: StaticGroupSpec) -> str:
-    """Say which fields to set to what; another suffix than role Streams implies goes with another role and the same variables."""
+    """Say which fields to set; a suffix other than Streams, which role Streams implies, needs another role, too."""
     if spec.role is RoleChoice.STREAMS and "suffix" in fields:
         preset = implied_preset(spec)
         kept = {"preset": preset.value} if preset is not None else {}

@@ -1,9 +1,9 @@
-"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts. Nothing is decided here.
+"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts.
 
-`Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one line a user
-reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles) has its own condition and
-leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is bounded. What the next process reads again
-is written by `durable`.
+`Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one
+line a user reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles)
+has its own condition and leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is
+bounded. `durable` writes what the next process reads again.
 """
 
 from __future__ import annotations
@@ -68,8 +68,14 @@ def project(
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
-        conditions=_conditions(previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now),
-        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
+        conditions=_conditions(
+            previous.conditions,
+            findings_of_round(spec, snapshot, plan, executed),
+            snapshot.metadata_generation,
+            now,
+        ),
+        # An empty or unreadable group keeps the last one.
+        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
         columns=_columns(plan.table, members, plan.timeout),
         members=members,
@@ -113,11 +119,14 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to false to go on.")]
     sentence = "Not checked while spec.suspend is true."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
-        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence))
+        unknown = ConditionStatus.UNKNOWN
+        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=unknown, sentence=sentence))
     return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
 
 
-def _conditions(before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime) -> list[Condition]:
+def _conditions(
+    before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime
+) -> list[Condition]:
     """Return the conditions of a round in their order; of a recommendation only while recommendations are read."""
     is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
     kept = [c for c in before if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
@@ -131,11 +140,13 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
         return shared
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE
-    pending = [part for kind in (_SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP) if (part := by_kind[kind]).status is not ConditionStatus.TRUE]
+    kinds = _SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP
+    pending = [by_kind[kind] for kind in kinds if by_kind[kind].status is not ConditionStatus.TRUE]
     lasting = next((part for part in pending if not part.is_transient), None)
     if lasting is not None:
         sentence = f"{lasting.kind} ({lasting.reason}): {lasting.sentence}"
-        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=lasting.status, sentence=sentence, remedy=lasting.remedy)
+        status, remedy = lasting.status, lasting.remedy
+        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=status, sentence=sentence, remedy=remedy)
     if is_observing:
         return Finding(
             kind=_T.READY,
@@ -155,7 +166,8 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
     """Say that another StaticGroup may issue the same ids, or writes the same pods; None where none does."""
     silence = ""
     if snapshot.prior_claims:
-        silence = f" Until then new pods of this one get no id, because {' and '.join(snapshot.prior_claims)}; pods that run keep theirs."
+        why = " and ".join(snapshot.prior_claims)
+        silence = f" Until then new pods of this one get no id, because {why}; pods that run keep theirs."
     if snapshot.same_scope:
         return Finding(
             kind=_T.READY,
@@ -188,8 +200,7 @@ def _in_short(t: TimeoutPlan) -> str | None:
 
     Notes
     -----
-    With an arrow only where they differ. Of pods that differ among themselves those are named that have not yet what the
-    next ones get.
+    With an arrow only where they differ. Of pods that differ among themselves it names those without the next value.
     """
     held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]
     others = "-".join(f"{value_ms / 1000:g}s" for value_ms in held if value_ms is not None)
