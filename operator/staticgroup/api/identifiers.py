@@ -257,10 +257,8 @@ class IdScheme:
         """
         if replicas * len(self._combined) > EXPECTED_IDS_MAX:
             each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
-            raise TooManyIdsError(
-                f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at "
-                "most"
-            )
+            limit = f"a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
+            raise TooManyIdsError(f"{self.workload_name} wants {replicas} pods, {each}; {limit}")
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Find the ordinal whose pod would carry this id; None when this scheme never issues it: it is foreign."""
@@ -287,8 +285,8 @@ class IdScheme:
             ordinal, suffixes = split
             rests = (suffixes[len(suffix) :] for suffix in own if suffixes.startswith(suffix))
             return next(((ordinal, rest) for rest in rests if _REST.fullmatch(rest)), None)
-        suffix = f"{_any_of(own)}(?P<rest>{_REST.pattern})"
-        found = _inverse(self.template, self.workload_name, suffix).fullmatch(instance_id)
+        ending = f"{_any_of(own)}(?P<rest>{_REST.pattern})"
+        found = _inverse(self.template, self.workload_name, ending).fullmatch(instance_id)
         return (Ordinal(int(found["ordinal"])), found["rest"]) if found else None
 
 

@@ -38,8 +38,9 @@ _ORDINAL: Final = "object.metadata.name.substring(size(params.spec.workloadRef.n
 _HAS_ORDINAL: Final = (
     "has(object.metadata.name) && object.metadata.name.startsWith(params.spec.workloadRef.name + '-') && "
     f"({_IS_INDEXED} ? {_ORDINAL}.matches('^(0|[1-9][0-9]*)$') && has(object.metadata.labels) && "
-    f"'{names.POD_INDEX_LABEL}' in object.metadata.labels && object.metadata.labels['{names.POD_INDEX_LABEL}'] == "
-    f"{_ORDINAL} : {_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
+    f"'{names.POD_INDEX_LABEL}' in object.metadata.labels && "
+    f"object.metadata.labels['{names.POD_INDEX_LABEL}'] == {_ORDINAL} : "
+    f"{_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
 )
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
 _ISSUED: Final = (
@@ -243,8 +244,8 @@ def _lacks_host() -> str:
     """Write the CEL condition that container `i` shall get its pod's name in the headless Service, and may get it."""
     return (
         f"{_WORKER}.hostVariable != '' && has(object.spec.subdomain) && !has({_AT}.envFrom) && has({_AT}.env) && "
-        f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && !{_AT}.env.exists(o, o.name == "
-        f"{_WORKER}.hostVariable)"
+        f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && "
+        f"!{_AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
     )
 
 

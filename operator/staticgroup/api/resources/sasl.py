@@ -23,6 +23,7 @@ class SaslMechanism(StrEnum):
 
 
 USERNAME_KEY: Final = "username"
+_Login = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 IN_OUR_NAMESPACE: Final = (
     "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a "
     "ClusterKafkaConnection."
@@ -113,8 +114,8 @@ class OAuth(ApiModel):
         description="Name of a token that the operator's installation shares with this namespace (chart value "
         "operator.tokens), in place of a client secret. With tokenEndpoint it is the client assertion (RFC 7523).",
     )
-    client_id: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")] | None = (
-        Field(None, description="Client id that the identity provider knows the bearer of tokenFile by. Default: none.")
+    client_id: _Login | None = Field(
+        None, description="Client id that the identity provider knows the bearer of tokenFile by. Default: none."
     )
     scope: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = Field(
         None, description="Scope to ask for, space-separated. Default: none."
@@ -207,12 +208,10 @@ class Sasl(ApiModel):
     mechanism: SaslMechanism = Field(
         description="SASL mechanism: PLAIN and OAUTHBEARER (both only with TLS), SCRAM-SHA-256 or SCRAM-SHA-512."
     )
-    username: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")] | None = (
-        Field(
-            None,
-            description="User name, for a Secret that holds only the password, such as those of Strimzi's KafkaUsers. "
-            "Default: read from the Secret. A Secret that names another user is refused.",
-        )
+    username: _Login | None = Field(
+        None,
+        description="User name, for a Secret that holds only the password, such as those of Strimzi's KafkaUsers. "
+        "Default: read from the Secret. A Secret that names another user is refused.",
     )
     credentials_secret_ref: CredentialsSecretRef | None = Field(
         None, description="User name and password, for PLAIN and SCRAM. A changed Secret is used at the next login."
