@@ -298,8 +298,6 @@ def _any_of(texts: Iterable[str]) -> str:
 def _ends_of(template: str, workload_name: str) -> tuple[str, str] | None:
     """Return what surrounds the ordinal in an id; None for a template that names it twice, or has a digit after it.
 
-    Notes
-    -----
     All other ids are read without a pattern: two for each StaticGroup are 3 KiB and took 5 % of the first round.
     """
     before, *rest = _OF_POD.split(template)

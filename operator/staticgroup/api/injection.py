@@ -52,8 +52,6 @@ _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 def identity_of(spec: StaticGroupSpec) -> Identity:
     """Return the identity that a spec asks for, with what its role implies in the place of defaults.
 
-    Notes
-    -----
     Every function here takes this one. An application of Kafka Streams gives each thread the id that it was given and
     -1 to -N (StreamsConfig.getMainConsumerConfigs), whatever its variables are called.
     """
@@ -79,8 +77,6 @@ def implied_preset(spec: StaticGroupSpec) -> Preset | None:
 def env_names(preset: Preset) -> EnvNames | None:
     """Name the variables that a framework reads; None for Custom: then `identity.env` names them.
 
-    Notes
-    -----
     Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
     Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer), and `kafka-streams.…`
     into that of Kafka Streams (KafkaStreamsPropertiesUtil): from a variable `KAFKA_STREAMS_…` only where the
@@ -254,8 +250,6 @@ def resolve_injected(
 def options_may_be_absent(identity: Identity) -> bool:
     """Tell whether KAFKA_OPTS may be written into a container that has none: whether its image is known to set none.
 
-    Notes
-    -----
     A variable of a pod replaces that of its image. Debezium's images set none (Dockerfiles kafka and connect-base), and
     their entry point adds to what it finds; only the user knows about other images.
     """

@@ -268,8 +268,6 @@ def _env() -> str:
 def _init_container() -> str:
     """Write the init container: it runs where the Pod Security Standard `restricted` is enforced, as any user but root.
 
-    Notes
-    -----
     A user is named only where the pod says root, which the kubelet would refuse; elsewhere the pod's or the image's
     counts, because a platform may allow certain users only.
     """

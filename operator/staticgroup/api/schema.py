@@ -67,8 +67,6 @@ class ApiModel(BaseModel):
 def _share_field_names(model: BaseModel) -> None:
     """Let models in which the same fields were given keep one set of their names: half of what a parsed status weighs.
 
-    Notes
-    -----
     pydantic makes a set for each model, 700 bytes for more than four fields. Frozen models can share one.
     """
     given = model.__pydantic_fields_set__

@@ -149,8 +149,6 @@ class BrokerBounds:
     def misfits(self) -> Mapping[str, int]:
         """The stored settings that the bounds exclude, with the nearest value that they do not.
 
-        Notes
-        -----
         The broker clamps them when it reads them (4.4), and refuses a change of settings that does not repair them all.
         """
         low_high = self.limits

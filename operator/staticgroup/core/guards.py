@@ -1,9 +1,8 @@
 """The guards of a removal: an ordered tuple of named rules, first hit wins, each with its reason.
 
-A candidate is a described member that this StaticGroup issued and that nobody wants any more. It is removed only if
-no guard holds it back. The order is part of the interface: users see one stable reason. The guards from
-`carriers_left` to `no_barrier` are the safety argument (`core.members`); the others prevent removals that would be
-safe but unwanted.
+A candidate is a described member that this StaticGroup issued and that nobody wants any more. It is removed only if no
+guard holds it back. The order is part of the interface: users see one stable reason. The guards from `carriers_left` to
+`no_barrier` are the safety argument (`core.members`); the others prevent removals that would be safe but unwanted.
 """
 
 from __future__ import annotations

@@ -84,8 +84,6 @@ class InjectionPlan:
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
     """Decide which ids the injection may write into the next pods; the session timeout in it is that of before.
 
-    Notes
-    -----
     The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member.
     """
     before = history.injected
@@ -172,8 +170,6 @@ def _silenced(
 ) -> InjectionPlan:
     """Give the next pods no id, because others hold the same or would: a dynamic member fences nobody.
 
-    Notes
-    -----
     What was never issued is not remembered either, or the conflict would outlast the template that caused it.
     """
     before = history.injected
@@ -220,8 +216,6 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
 def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
     """Say that an older pod has an id that a template gives to another pod, which would fence it; "" when none has.
 
-    Notes
-    -----
     By which templates ids with a written scope were issued before nobody remembers, but the pods show their ids.
     """
     try:
@@ -259,8 +253,6 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
 def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
     """Return the name of the watch that saw every carrier of the ids acknowledged now; "" where there may be others.
 
-    Notes
-    -----
     Ids with a written scope may be older than the StaticGroup. So may ids that pods carry although no memory says that
     they were issued, because it was lost; a loss later than `settle` after the StaticGroup was made is not recognized.
     """
@@ -272,8 +264,6 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template
 def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:
     """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
 
-    Notes
-    -----
     An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
     older than the StaticGroup, whose user has said that no leftover holds them (`identity.exclusive`); but a pod that
     is younger than the StaticGroup belongs to a history that is missing.

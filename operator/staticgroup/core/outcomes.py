@@ -79,8 +79,6 @@ def with_release(
 ) -> History:
     """Return the history after one temporary leave.
 
-    Notes
-    -----
     Whatever may have been executed is remembered, so no member is released twice: one that comes back later is alive.
     """
     if outcome not in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):

@@ -271,12 +271,7 @@ def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, n
 
 
 def _plan_removals(
-    spec: StaticGroupSpec,
-    snapshot: Snapshot,
-    group: GroupView,
-    table: SeatTable,
-    naming: Naming,
-    history: History,
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, history: History,
     now_s: float,
 ) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
     """Run every departed member through the guards; the budget limits the survivors."""
@@ -297,13 +292,8 @@ def _plan_removals(
 
 
 def _candidates(
-    spec: StaticGroupSpec,
-    snapshot: Snapshot,
-    group: GroupView,
-    seats: Iterable[Seat],
-    naming: Naming,
-    history: History,
-    now_s: float,
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming,
+    history: History, now_s: float,
 ) -> Iterable[Candidate]:
     for seat in seats:
         for member in seat.holders:

@@ -83,8 +83,6 @@ PROTOCOLS: Final[Mapping[GroupType, Protocol]] = MappingProxyType(
 def protocol_in_force(choice: ProtocolChoice, group: GroupView | KafkaProblem) -> Protocol | None:
     """Return the protocol that decides where the session timeout goes; None while it is unknown.
 
-    Notes
-    -----
     The group itself wins over `Auto`, except an empty classic one: a joiner of the other protocol converts it.
     """
     chosen = chosen_by(choice)
@@ -143,8 +141,6 @@ class Role:
     def may_be_in(self, group: GroupView) -> bool:
         """True when the members of a group may be of this role.
 
-        Notes
-        -----
         A group without a protocol type may become one of any, and one without members one of another type.
         """
         is_of_type = not group.members or group.group_type in self.group_types

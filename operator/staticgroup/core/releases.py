@@ -116,13 +116,8 @@ class Release:
 
 
 def find_crashes(
-    spec: StaticGroupSpec,
-    naming: Naming,
-    expected: Mapping[str, int],
-    snapshot: Snapshot,
-    group: GroupView,
-    history: History,
-    now_s: float,
+    spec: StaticGroupSpec, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView,
+    history: History, now_s: float,
 ) -> tuple[Crash, ...]:
     """Return the members of wanted seats that may be of a run that is over, each with the round it was seen in.
 

@@ -240,8 +240,6 @@ class _Reading:
     ) -> Standing:
         """Tell how a wanted seat stands.
 
-        Notes
-        -----
         Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that
         was refused before its predecessor was released may never ask again (librdkafka).
         """

@@ -89,12 +89,7 @@ class Return:
 
 
 def read_again(
-    last: Reading | None,
-    group: GroupView,
-    naming: Naming | None,
-    table: SeatTable | None,
-    *,
-    began_ms: int,
+    last: Reading | None, group: GroupView, naming: Naming | None, table: SeatTable | None, *, began_ms: int,
     ended_ms: int,
 ) -> tuple[Reading, tuple[Return, ...]]:
     """Compare a reading with the last one.

@@ -163,8 +163,6 @@ def rank_of_bound(number: int, percent: int) -> int | None:
 def measured_need(absences: Mapping[Cause, Reservoir], *, percent: int, heartbeat_ms: int) -> MeasuredNeed | None:
     """Return what the absences ask for; None before the first.
 
-    Notes
-    -----
     Crashes count once there are enough of them, because one crash loop says nothing, and never in place of rollouts; a
     lost node never does, because it lasts too long for any session (docs/guide/timeouts.md).
     """

@@ -93,8 +93,6 @@ def is_terminal(version: PodVersion) -> bool:
 def shows_every_run(version: PodVersion) -> bool:
     """Return True when a version shows whatever ran before it: it has an entry for each container, and is not terminal.
 
-    Notes
-    -----
     A kubelet carries a run that it has posted from version to version, as an id, an end or a restart count, until the
     pod ends (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
     """
@@ -167,8 +165,6 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Unproven | No
 def _was_replaced(version: PodVersion, node: NodeView) -> bool:
     """True when another Node object or machine is known to have had the name since a pod came to it.
 
-    Notes
-    -----
     The later machine's kubelet starts the pods bound to its name and knows only what it runs itself, while the first
     machine may only be cut off and still run them. The API server dates a binding and a Node. The kubelet dates the
     binding of a pod made with its node, so that date never counts as earlier than the pod's creation.
@@ -209,8 +205,6 @@ def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> U
 def lost_runs(version: PodVersion) -> frozenset[str]:
     """Name the runs that one version shows as lost to kubelet or runtime, as container and number: each may live on.
 
-    Notes
-    -----
     A kubelet that cannot find a run counts its restart at once, a runtime's end is counted when the next run is made.
     """
     found = set()

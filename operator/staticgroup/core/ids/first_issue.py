@@ -62,8 +62,6 @@ def _held_elsewhere(
 ) -> Obstacle | None:
     """Say that members hold ids which no pod of this cluster has given them.
 
-    Notes
-    -----
     Whatever a client appends to an id with the scope belongs to that id. Without a scope web-1-0 may be a pod of
     another workload. A suspect explains nothing: it may come from another cluster's status alone.
     """
@@ -95,8 +93,6 @@ def _held_elsewhere(
 def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) -> Obstacle | None:
     """Say that a pod has more members than ids, so that its consumers would fence each other.
 
-    Notes
-    -----
     A dynamic member is described with the address from which it joined. So a pod has too many where all of them are
     more than the ids of all pods, and those of one address more than the ids of one; other workloads have others.
     """

@@ -55,8 +55,6 @@ class Naming:
     def ordinals_of(self, instance_id: str) -> tuple[Ordinal, ...]:
         """Return every ordinal whose pod may hold an id, `ordinal_of` first; () when no pod of ours may.
 
-        Notes
-        -----
         Two templates may make one id for two ordinals: with `{podName}1` and `{podName}`, web-21 is of web-2 and of
         web-21. And what a client appends may turn an id of one scheme into one of another.
         """
@@ -249,8 +247,6 @@ class HeldSeat:
     def may_be_held_by(self, pod: KnownPod | Suspect) -> bool:
         """True unless it is known that no process of a pod can hold the id.
 
-        Notes
-        -----
         A pod of the name that was only seen with other ids may still have this one, unless its ids are fixed:
         containers read annotations, which can be edited, when they start. Clients may append more than the spec says.
         """

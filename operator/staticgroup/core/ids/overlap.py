@@ -31,8 +31,6 @@ _EXAMPLES_SOUGHT: Final = 1000
 def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
     """Tell whether some id is made by a scheme of both.
 
-    Notes
-    -----
     Any two ordinals are assumed possible, and a template that repeats its ordinal to repeat any: so the answer may be
     True for ids that never meet, never False for ids that do.
     """

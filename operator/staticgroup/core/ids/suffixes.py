@@ -66,10 +66,7 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    spec: StaticGroupSpec,
-    injected: Injected | None,
-    naming: Naming,
-    table: SeatTable,
+    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable,
     carried_elsewhere: Collection[str] = (),
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.

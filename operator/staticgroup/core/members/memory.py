@@ -136,11 +136,7 @@ def without_ended(members: Members, sight: Sight) -> Members:
 
 
 def described(
-    members: Members,
-    held: Mapping[str, str | None],
-    sight: Sight,
-    may_hold: Callable[[Suspect, str], bool],
-    *,
+    members: Members, held: Mapping[str, str | None], sight: Sight, may_hold: Callable[[Suspect, str], bool], *,
     settle_s: float,
 ) -> Members:
     """Return what is remembered after one describe of the group.

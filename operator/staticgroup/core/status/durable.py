@@ -150,8 +150,6 @@ def _record_from(settling: durable.Settling) -> RemovalRecord:
 def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Members:
     """Read what an earlier process remembered; nothing when there is no status.
 
-    Notes
-    -----
     Where somebody has edited any of it, or it had no room, the suspects alone are believed: they only hold back.
     """
     if status is None:
@@ -169,8 +167,6 @@ def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Member
 def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     """Write what is remembered, as fields of the status.
 
-    Notes
-    -----
     Where the status has no room for all of it, neither watch nor seal is written, and the next process begins without
     memory: it assumes that every member may be of an unseen pod. Plain seats need no room, because that process
     attributes their members to the same pods by itself.

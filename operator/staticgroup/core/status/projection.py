@@ -198,8 +198,6 @@ def _columns(table: SeatTable | None, members: api.MembersStatus | None, timeout
 def _in_short(t: TimeoutPlan) -> str | None:
     """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
 
-    Notes
-    -----
     With an arrow only where they differ. Of pods that differ among themselves it names those without the next value.
     """
     held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]

@@ -218,8 +218,6 @@ def _in_force(spec: StaticGroupSpec, snapshot: Snapshot, t: TimeoutPlan, heartbe
 def _of_before(snapshot: Snapshot) -> set[int]:
     """Return the session timeouts of pods that are gone with which the seats of their successors still run.
 
-    Notes
-    -----
     That is until the successor's first heartbeat, known by how long it is Ready, or until the session has expired.
     """
     found: set[int] = set()
@@ -241,8 +239,6 @@ def _of_before(snapshot: Snapshot) -> set[int]:
 def _unseen(snapshot: Snapshot) -> int:
     """Return how many pods the StatefulSet reports that were never seen; at least one while the watch is not complete.
 
-    Notes
-    -----
     A name whose pod went explains one: the StatefulSet's status may be behind. No clock decides, or time alone would be
     news.
     """
