@@ -239,9 +239,7 @@ def resolve_injected(
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,
         suffix_follows_preset=suffix_follows_preset or None,
-        ids=[
-            InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
-        ],
+        ids=[InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)],
         env=_variables(identity, id_template, has_timeout=session_timeout_ms is not None),
         worker=_worker(identity),
     )

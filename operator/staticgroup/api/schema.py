@@ -128,11 +128,7 @@ CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequi
 
 
 def rule(
-    expression: str,
-    message: str,
-    *,
-    field_path: str | None = None,
-    reason: CelReason = "FieldValueInvalid",
+    expression: str, message: str, *, field_path: str | None = None, reason: CelReason = "FieldValueInvalid"
 ) -> dict[str, str]:
     """Write one CEL rule of a CRD, an entry of `x-kubernetes-validations`, for API servers from 1.29 on.
 

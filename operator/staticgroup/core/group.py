@@ -151,8 +151,8 @@ class BrokerBounds:
 
         The broker clamps them when it reads them (4.4), and refuses a change of settings that does not repair them all.
         """
-        low_high = self.limits
-        fitted = {k: max(low_high[k][0], min(v, low_high[k][1])) for k, v in self.stored.items() if k in low_high}
+        limits = self.limits
+        fitted = {k: max(limits[k][0], min(v, limits[k][1])) for k, v in self.stored.items() if k in limits}
         return {key: value for key, value in fitted.items() if value != self.stored[key]}
 
     def of(self, group_type: GroupType) -> SessionBounds:

@@ -254,7 +254,7 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template
     """Return the name of the watch that saw every carrier of the ids acknowledged now; "" where there may be others.
 
     Ids with a written scope may be older than the StaticGroup. So may ids that pods carry although no memory says that
-    they were issued, because it was lost; a loss later than `settle` after the StaticGroup was made is not recognized.
+    they were issued, because it was lost. Once the StaticGroup is older than `settle`, no id counts as new.
     """
     is_young = snapshot.age_s < snapshot.settle_least_s
     is_new = spec.identity.scope is None and is_young and not _is_carried(spec, snapshot, scope, template)

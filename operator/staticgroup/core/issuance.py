@@ -84,9 +84,7 @@ def expected_ids(naming: Naming, workload: WorkloadView | None) -> Mapping[str, 
         return {}
     naming.schemes[0].check_count(workload.replicas)
     return {
-        str(i): int(o)
-        for run in workload.runs
-        for i, o in naming.schemes[0].expected_ids(run.start, len(run)).items()
+        str(i): int(o) for run in workload.runs for i, o in naming.schemes[0].expected_ids(run.start, len(run)).items()
     }
 
 

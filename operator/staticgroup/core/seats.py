@@ -190,9 +190,7 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
     return instance_id not in expected and naming.ordinal_of(instance_id) is not None
 
 
-def pods_without_id(
-    naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]
-) -> tuple[KnownPod, ...]:
+def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name."""
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
@@ -235,9 +233,7 @@ class _Reading:
         holding = tuple(holders)
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=holding, memory=memory)
 
-    def _standing(
-        self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory
-    ) -> Standing:
+    def _standing(self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory) -> Standing:
         """Tell how a wanted seat stands.
 
         Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that

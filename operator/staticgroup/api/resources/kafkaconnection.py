@@ -35,9 +35,7 @@ _LOCAL_HOST = (
 )
 CLUSTER_ID_MAX: Final = 253
 """Characters; a recommendation names its cluster within the same bound."""
-ClusterId = Annotated[
-    str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")
-]
+ClusterId = Annotated[str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 """What brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
 `redpanda.<uuid>` or any text of its property cluster_id. Blanks at the ends are an accident of copying."""
 _CLUSTER_ID: Final = TypeAdapter(ClusterId)
@@ -62,9 +60,7 @@ class CaSecretRef(ApiModel):
 class ClientCertificateSecretRef(ApiModel):
     """Name the Secret that holds the client certificate."""
 
-    name: DnsSubdomain = Field(
-        description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits."
-    )
+    name: DnsSubdomain = Field(description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits.")
     cert_key: SecretKey = Field("tls.crt", description="Key that holds the PEM certificate chain. Default tls.crt.")
     key_key: SecretKey = Field("tls.key", description="Key that holds the PEM private key. Default tls.key.")
 

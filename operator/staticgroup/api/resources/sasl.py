@@ -138,9 +138,7 @@ class AwsMskIam(ApiModel):
         Annotated[
             str,
             StringConstraints(
-                min_length=20,
-                max_length=2048,
-                pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+$",
+                min_length=20, max_length=2048, pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+$"
             ),
         ]
         | None

@@ -353,8 +353,7 @@ class StaticGroupSpec(ApiModel):
         "members from Kafka 4.4 on; only with role Streams. Set it to get a warning when the members use another one.",
     )
     identity: Identity = Field(
-        Identity(),
-        description="The group.instance.id of the pods: how it is built, and how a pod comes to it.",
+        Identity(), description="The group.instance.id of the pods: how it is built, and how a pod comes to it."
     )
     session_timeout: SessionTimeout = Field(
         SessionTimeout(),

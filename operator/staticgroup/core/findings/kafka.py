@@ -44,7 +44,7 @@ CONNECTION_REASONS = {
 }
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
-"""A pod template may set the delay by these, the first wins; images make properties of the second, CONNECT_*."""
+"""Variables of a pod template that may set the delay, the winner first; images that map CONNECT_* read the second."""
 _DIGITS_MAX: Final = 10
 
 

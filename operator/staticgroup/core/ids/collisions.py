@@ -31,11 +31,11 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
 
     Parameters
     ----------
-    other: namespace/name of the other one. first_container: the pods' default container; "" when not known.
+    other: namespace/name of the other one. first_container: of the pods, for entries that name none; or "".
 
     Notes
     -----
-    Where users set the ids themselves (method None), their pods are assumed to have the annotation but no variables.
+    Where users set the ids (method None), their pods are assumed to have the annotation; their variables are unknown.
     """
     shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
     are_written = InjectionMethod.NONE not in (mine.method, theirs.method)

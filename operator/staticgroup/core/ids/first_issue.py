@@ -94,7 +94,7 @@ def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) ->
     """Say that a pod has more members than ids, so that its consumers would fence each other.
 
     A dynamic member is described with the address from which it joined. So a pod has too many where all of them are
-    more than the ids of all pods, and those of one address more than the ids of one; other workloads have others.
+    more than the ids of all pods, and those of one address, which no other workload has, more than the ids of one.
     """
     pods = sum(p.state is PodState.LIVE for p in snapshot.pods)
     ids = len(scheme.env_suffixes) * len(scheme.suffixes)

@@ -110,7 +110,7 @@ class Naming:
         return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return the ids that the pod of a process with `instance_id` may carry: itself, and it without any suffix."""
+        """Return the ids that the pod of a process with `instance_id` may carry: itself, with and without a suffix."""
         carried = {instance_id, *self.nearly_carried_as(instance_id)}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)

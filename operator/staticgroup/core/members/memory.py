@@ -105,7 +105,7 @@ def began_s(watch: str) -> float:
 
 
 def watch_under(name: str, brokers: str) -> str:
-    """Return the pod watch's name for the memory of members, which says nothing of a group at other brokers.
+    """Return the pod watch's name in the memory of members, which starts anew when the group is at other brokers.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def watch_under(name: str, brokers: str) -> str:
 
 
 def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Iterable[float]) -> float:
-    """Return how long a silence lasts: the least, twice the longest session timeout or the longest grace period."""
+    """Return how long a silence lasts: at least the given minimum, twice any session timeout and any grace period."""
     return max((least_s, *(2 * ms / 1000 for ms in session_timeouts_ms), *graces_s))
 
 

@@ -69,10 +69,7 @@ def project(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
         conditions=_conditions(
-            previous.conditions,
-            findings_of_round(spec, snapshot, plan, executed),
-            snapshot.metadata_generation,
-            now,
+            previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now
         ),
         # An empty or unreadable group keeps the last one.
         protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,
@@ -91,9 +88,7 @@ def project(
 # conditions
 
 
-def findings_of_round(
-    spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed
-) -> tuple[Finding, ...]:
+def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> tuple[Finding, ...]:
     """Return one finding for each condition, Ready first; RecommendationCurrent only while recommendations are read."""
     parts = (
         workload_found(spec, snapshot, plan),
