@@ -1,17 +1,18 @@
 """For how long a member was away: from the end of its process until the group had it back.
 
-What a group waits for is the member, not the container. An absence begins when the process of a member ends and ends with the first
-return to the group after that, however often the process was started in between: a crash loop that never joins is one absence, and a
-container that runs and does not join is still away. Whether the group let it pass is what the coordinator's own members showed, not what
-a timeout lets expect. A member that nobody wants any more while it is away is not away for a restart: when it comes back, if ever,
-depends on who scales up.
+A group waits for the member, not for the container. An absence begins when the process of a member ends and ends with
+its next return to the group, however often the process started in between: a crash loop that never joins is one
+absence, and a container that runs without joining is still away. Whether the group let it pass is what the
+coordinator's own members showed, not what a timeout suggests. A member that becomes unwanted while away is not away for
+a restart: whether it comes back depends on who scales up.
 
-Two clocks: the end of a process has the kubelet's time, the return lies between two readings of the group. An end was never later than
-when the operator saw it, and nothing lies further back than `SKEW_MS`; where one of the two ends is known only to more than `UNSEEN_MS`,
-nobody knows for how long the member was away, and the absence is *blind*.
+Two clocks: the end of a process has the kubelet's time, the return lies between two readings of the group. An end was
+never later than when the operator saw it, and nothing lies further back than `SKEW_MS`. Where either end is only known
+to more than `UNSEEN_MS`, nobody knows how long the member was away, and the absence is *blind*.
 
-The operator measures so (`core.absences.measure`), and the fleet learner reads so what journals recorded; stories of facts and what they
-mean are in docs/reference/journal/absences.json, the definition as plain code in tests/support/absence_definition.py.
+The operator measures so (`core.absences.measure`), and the fleet learner reads journals so; example facts and their
+meaning are in docs/reference/journal/absences.json, the definition as plain code in
+tests/support/absence_definition.py.
 Sources: KIP-345 (a static member is away until another member.id holds its id); Kafka's session timer, which runs
 from the last heartbeat; Turnbull 1976 for durations that are known between bounds.
 """

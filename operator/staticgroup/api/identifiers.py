@@ -20,7 +20,7 @@ Ordinal = NewType("Ordinal", int)
 # Topic.MAX_NAME_LENGTH and Topic.LEGAL_CHARS of the broker, which JoinGroupRequest.validateGroupInstanceId applies.
 INSTANCE_ID_LENGTH_MAX = 249
 EXPECTED_IDS_MAX = 10_000
-"""Most ids of one StaticGroup: each is rendered and compared in every round, and spec.replicas may be two thousand million."""
+"""Most ids of one StaticGroup: each round renders and compares all of them, and spec.replicas may be two billion."""
 _LEGAL_INSTANCE_ID = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _ORDINAL = re.compile(r"0|[1-9][0-9]*")
@@ -35,7 +35,7 @@ SCOPE_LENGTH = 8
 
 
 def may_become(carried: str, instance_id: str) -> bool:
-    """Tell whether a client that is given an id may hold another one: the same, or with a separator and anything appended."""
+    """Tell whether a client with this id may hold another one: the same, or with a separator and anything appended."""
     return instance_id == carried or any(instance_id.startswith(carried + separator) for separator in SEPARATORS)
 
 
@@ -257,9 +257,8 @@ class IdScheme:
         """
         if replicas * len(self._combined) > EXPECTED_IDS_MAX:
             each = f"{len(self._combined)} {'id' if len(self._combined) == 1 else 'ids'} for each"
-            raise TooManyIdsError(
-                f"{self.workload_name} wants {replicas} pods, {each}; a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
-            )
+            limit = f"a StaticGroup serves {EXPECTED_IDS_MAX} ids at most"
+            raise TooManyIdsError(f"{self.workload_name} wants {replicas} pods, {each}; {limit}")
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Find the ordinal whose pod would carry this id; None when this scheme never issues it: it is foreign."""
@@ -286,7 +285,8 @@ class IdScheme:
             ordinal, suffixes = split
             rests = (suffixes[len(suffix) :] for suffix in own if suffixes.startswith(suffix))
             return next(((ordinal, rest) for rest in rests if _REST.fullmatch(rest)), None)
-        found = _inverse(self.template, self.workload_name, f"{_any_of(own)}(?P<rest>{_REST.pattern})").fullmatch(instance_id)
+        ending = f"{_any_of(own)}(?P<rest>{_REST.pattern})"
+        found = _inverse(self.template, self.workload_name, ending).fullmatch(instance_id)
         return (Ordinal(int(found["ordinal"])), found["rest"]) if found else None
 
 
@@ -296,12 +296,9 @@ def _any_of(texts: Iterable[str]) -> str:
 
 
 def _ends_of(template: str, workload_name: str) -> tuple[str, str] | None:
-    """Return what stands before and after the ordinal in an id; None for a template that names it twice, or a digit after it.
+    """Return what surrounds the ordinal in an id; None for a template that names it twice, or has a digit after it.
 
-    Notes
-    -----
-    The ids of all others are read without a pattern, of which two for each StaticGroup are 3 KiB and took a twentieth of a first
-    round to make.
+    All other ids are read without a pattern: two for each StaticGroup are 3 KiB and took 5 % of the first round.
     """
     before, *rest = _OF_POD.split(template)
     if len(rest) != 2 or rest[1][:1].isdigit():

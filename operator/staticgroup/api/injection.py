@@ -45,17 +45,15 @@ class EnvNames:
 _POD_NAME: Final = "{podName}"
 ENTRIES_KEPT: Final = 64
 _DEBEZIUM_HOST: Final = "ADVERTISED_HOST_NAME"
-"""Of which the entry point of Debezium's image makes rest.advertised.host.name; without it, it takes the pod's address."""
+"""Debezium's image makes rest.advertised.host.name of it; without it, it takes the pod's address."""
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
 
 
 def identity_of(spec: StaticGroupSpec) -> Identity:
     """Return the identity that a spec asks for, with what its role implies in the place of defaults.
 
-    Notes
-    -----
-    Every function here takes this one. An application of Kafka Streams gives each thread the id that it was given and -1 to
-    -N (StreamsConfig.getMainConsumerConfigs), whatever names its variables.
+    Every function here takes this one. An application of Kafka Streams gives each thread the id that it was given and
+    -1 to -N (StreamsConfig.getMainConsumerConfigs), whatever its variables are called.
     """
     wish = spec.identity
     if spec.role is RoleChoice.CONNECT and wish.preset is Preset.GENERIC and not wish.env:
@@ -79,11 +77,9 @@ def implied_preset(spec: StaticGroupSpec) -> Preset | None:
 def env_names(preset: Preset) -> EnvNames | None:
     """Name the variables that a framework reads; None for Custom: then `identity.env` names them.
 
-    Notes
-    -----
     Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
-    Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer). Into that of Kafka Streams
-    goes what is called `kafka-streams.…` (KafkaStreamsPropertiesUtil): a variable `KAFKA_STREAMS_…` only where the
+    Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer), and `kafka-streams.…`
+    into that of Kafka Streams (KafkaStreamsPropertiesUtil): from a variable `KAFKA_STREAMS_…` only where the
     application declares the key.
     librdkafka reads no environment: the application hands the two values on.
     """
@@ -124,7 +120,9 @@ def _entries_of(preset: Preset, container: str | None) -> tuple[EnvEntry, ...]:
         raise ValueError("spec.identity.env must name the variables when preset is Custom")
     return (
         EnvEntry(
-            container=container, instance_id_name=preset_names.instance_id, session_timeout_name=preset_names.session_timeout
+            container=container,
+            instance_id_name=preset_names.instance_id,
+            session_timeout_name=preset_names.session_timeout,
         ),
     )
 
@@ -179,7 +177,7 @@ def suffix_follows_preset(identity: Identity, before: bool | None) -> bool:
 
 
 def suffix_in_force(identity: Identity, before: bool | None) -> SuffixStyle:
-    """Resolve what the client appends to the id it is given, never to Auto; parameters as for `suffix_follows_preset`."""
+    """Resolve what the client appends to its id, never to Auto; parameters as for `suffix_follows_preset`."""
     if identity.suffix is not SuffixStyle.AUTO:
         return identity.suffix
     implied = IMPLIED_SUFFIXES.get(identity.preset, SuffixStyle.NONE)
@@ -241,9 +239,7 @@ def resolve_injected(
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,
         suffix_follows_preset=suffix_follows_preset or None,
-        ids=[
-            InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)
-        ],
+        ids=[InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(identity)],
         env=_variables(identity, id_template, has_timeout=session_timeout_ms is not None),
         worker=_worker(identity),
     )
@@ -252,10 +248,8 @@ def resolve_injected(
 def options_may_be_absent(identity: Identity) -> bool:
     """Tell whether KAFKA_OPTS may be written into a container that has none: whether its image is known to set none.
 
-    Notes
-    -----
-    A variable of a pod replaces that of its image. Debezium's images set none (Dockerfiles kafka and connect-base), and what
-    their entry point adds, it adds to what it finds; of any other image only its user knows.
+    A variable of a pod replaces that of its image. Debezium's images set none (Dockerfiles kafka and connect-base), and
+    their entry point adds to what it finds; only the user knows about other images.
     """
     return identity.preset is Preset.DEBEZIUM
 

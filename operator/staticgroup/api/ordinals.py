@@ -36,7 +36,7 @@ class Ordinals:
 
     @classmethod
     def of(cls, *runs: range) -> Self:
-        """Unite ranges of step 1; they may be in any order, overlap or be empty. See the class for when it holds more."""
+        """Unite ranges of step 1, in any order, overlapping or empty; the class says when the result holds more."""
         merged: list[range] = []
         for run in sorted((r for r in runs if r), key=lambda r: r.start):
             if merged and run.start <= merged[-1].stop:
@@ -53,7 +53,7 @@ class Ordinals:
 
         Parameters
         ----------
-        text: Such as `0-4,7`; empty for none. Ranges may be in any order; `2147483640-2147483647` costs no more than `0-1`.
+        text: Such as `0-4,7`; empty for none. Ranges may be in any order; `2147483640-2147483647` is as cheap as `0-1`.
 
         Raises
         ------

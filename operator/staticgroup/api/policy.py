@@ -5,11 +5,11 @@ The one idea: several mutations, because one cannot do it. An ApplyConfiguration
 are written by JSONPatch. They come first in the list, because `$(NAME)` in a later entry expands only names before it;
 so the pod's name comes before the ids that are composed of it. A variable without a value reads its annotation.
 
-The agent comes into a Connect worker's container whole or not at all: an init container of the operator's image copies it
-into an empty volume, the worker's container mounts that, and `-javaagent` goes behind the text that KAFKA_OPTS has. Where
-one of these cannot be done without harm, none is, the pod starts as its template says, and the operator names the field
-(`core.injection`, which asks the same of the pod template). So what was injected is never injected twice. The image is
-named in the policy, which the installation writes: a status says only that the agent is wanted.
+The agent comes into a Connect worker's container whole or not at all: an init container of the operator's image copies
+it into an empty volume, the worker's container mounts that, and `-javaagent` follows the text that KAFKA_OPTS has. If
+one of these would do harm, all are left out, the pod starts as its template says, and the operator names the field
+(`core.injection`, which asks the same of the pod template). So what was injected is never injected twice. The policy,
+which the installation writes, names the image: a status says only that the agent is wanted.
 Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); EnvVar.Value in core/v1; Pod Security Standards, restricted;
 java.lang.instrument (a JVM runs an agent as often as it is named).
 """
@@ -38,7 +38,8 @@ _ORDINAL: Final = "object.metadata.name.substring(size(params.spec.workloadRef.n
 _HAS_ORDINAL: Final = (
     "has(object.metadata.name) && object.metadata.name.startsWith(params.spec.workloadRef.name + '-') && "
     f"({_IS_INDEXED} ? {_ORDINAL}.matches('^(0|[1-9][0-9]*)$') && has(object.metadata.labels) && "
-    f"'{names.POD_INDEX_LABEL}' in object.metadata.labels && object.metadata.labels['{names.POD_INDEX_LABEL}'] == {_ORDINAL} : "
+    f"'{names.POD_INDEX_LABEL}' in object.metadata.labels && "
+    f"object.metadata.labels['{names.POD_INDEX_LABEL}'] == {_ORDINAL} : "
     f"{_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
 )
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
@@ -171,7 +172,7 @@ PULL_POLICY_VARIABLE: Final = "agentPullPolicy"
 
 _OPTIONS: Final = names.JAVA_OPTIONS_VARIABLE
 _WORKER: Final = "params.status.injected.worker"
-# As much as the smallest container of a namespace with limits usually may have; equal, so that a Guaranteed pod stays one.
+# What the smallest container of a namespace with limits usually may have; equal, so that a Guaranteed pod stays one.
 _RESOURCES: Final = "{'cpu': '100m', 'memory': '32Mi'}"
 
 
@@ -179,7 +180,7 @@ _AT: Final = "object.spec.containers[i]"
 
 
 def worker_variables(indexes: str, *, image: str, pull_policy: str) -> list[dict[str, str]]:
-    """Generate the policy's variables that the mutation below reads, among them lists of containers by index, of one or none.
+    """Generate the policy's variables that the mutation reads, among them lists of one container index or none.
 
     Parameters
     ----------
@@ -197,7 +198,8 @@ def worker_variables(indexes: str, *, image: str, pull_policy: str) -> list[dict
         "takingHost": f"variables.workers.filter(i, {_lacks_host()})",
         "agentContainer": _init_container(),
         "agentVolume": f"{{'name': dyn('{names.AGENT_NAME}'), 'emptyDir': dyn({{'sizeLimit': '8Mi'}})}}",
-        "agentMount": f"{{'name': dyn('{names.AGENT_NAME}'), 'mountPath': dyn('{names.AGENT_MOUNT_PATH}'), 'readOnly': dyn(true)}}",
+        "agentMount": f"{{'name': dyn('{names.AGENT_NAME}'), "
+        f"'mountPath': dyn('{names.AGENT_MOUNT_PATH}'), 'readOnly': dyn(true)}}",
     }
     return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
@@ -231,7 +233,7 @@ def _can_take_agent() -> str:
     is_text = f"!has(o.valueFrom) && !(has(o.value) && o.value.contains('{names.AGENT_JAR}'))"
     once = f"{_AT}.env.exists_one(o, {is_options}) && {_AT}.env.exists(o, {is_options} && {is_text})"
     absent = f"{_WORKER}.optionsMayBeAbsent && !has({_AT}.envFrom)"
-    # Below a mount, which may be read-only, perhaps nobody can make the directory of another, and then no container starts.
+    # Below a mount, which may be read-only, the runtime may be unable to make another one's directory: nothing starts.
     is_above = f"'{names.AGENT_MOUNT_PATH}/'.startsWith(m.mountPath.endsWith('/') ? m.mountPath : m.mountPath + '/')"
     is_taken = f"m.mountPath.startsWith('{names.AGENT_MOUNT_PATH}') || {is_above}"
     unmounted = f"(!has({_AT}.volumeMounts) || !{_AT}.volumeMounts.exists(m, {is_taken}))"
@@ -242,15 +244,17 @@ def _lacks_host() -> str:
     """Write the CEL condition that container `i` shall get its pod's name in the headless Service, and may get it."""
     return (
         f"{_WORKER}.hostVariable != '' && has(object.spec.subdomain) && !has({_AT}.envFrom) && has({_AT}.env) && "
-        f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && !{_AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
+        f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && "
+        f"!{_AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
     )
 
 
 def _env() -> str:
-    """Write the variables of container `i`: KAFKA_OPTS in its old place, where others may refer to it, and at the end what is new."""
+    """Write the variables of container `i`: KAFKA_OPTS in its old place, as others may refer to it, new ones last."""
     is_options = f"o.name == '{_OPTIONS}'"
     text = f"(has(o.value) && o.value != '' ? o.value + ' ' : '') + '{AGENT_OPTION}'"
-    extended = f"i in variables.takingAgent && {is_options} ? dyn({{'name': dyn(o.name), 'value': dyn({text})}}) : dyn(o)"
+    appended = f"dyn({{'name': dyn(o.name), 'value': dyn({text})}})"
+    extended = f"i in variables.takingAgent && {is_options} ? {appended} : dyn(o)"
     is_new = f"i in variables.takingAgent && !(has({_AT}.env) && {_AT}.env.exists(o, {is_options}))"
     options = f"{{'name': dyn('{_OPTIONS}'), 'value': dyn('{AGENT_OPTION}')}}"
     host = f"'$({names.POD_NAME_VARIABLE}).' + object.spec.subdomain + '.' + object.metadata.namespace + '.svc'"
@@ -264,10 +268,8 @@ def _env() -> str:
 def _init_container() -> str:
     """Write the init container: it runs where the Pod Security Standard `restricted` is enforced, as any user but root.
 
-    Notes
-    -----
-    A user is named only where the pod says root, which the kubelet would refuse; elsewhere that of the pod or of the image counts,
-    because a platform may allow certain users only.
+    A user is named only where the pod says root, which the kubelet would refuse; elsewhere the pod's or the image's
+    counts, because a platform may allow certain users only.
     """
     is_root = (
         "has(object.spec.securityContext) && has(object.spec.securityContext.runAsUser) && "

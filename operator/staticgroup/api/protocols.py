@@ -1,6 +1,6 @@
-"""The membership protocols and the roles of pods by name: as a user asks for them, and as statuses and journals show them.
+"""The membership protocols and the roles of pods by name: as users ask for them and statuses and journals show them.
 
-The one idea: each protocol has one word, the group type that ListGroups v5 gives it. Source: GroupType of Kafka's common package.
+The one idea: each protocol has one word, the group type that ListGroups v5 gives it (GroupType of Kafka's common code).
 """
 
 from enum import StrEnum

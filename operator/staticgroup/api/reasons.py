@@ -1,6 +1,6 @@
 """List every reason a condition may give: one stable word that users and alerts match on.
 
-The words beside it are those of findings (`core.findings`), which hold no secret and no client library's error text. Source:
+Findings (`core.findings`) word the messages beside it, without secrets or a client library's error text. Source:
 KEP-1623 (standard conditions).
 """
 

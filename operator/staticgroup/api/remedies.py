@@ -1,8 +1,8 @@
 """What a person may do about a problem: each remedy is worded once, for all that report the problem.
 
-The one idea: conditions, exceptions, `explain`, `doctor` and the commands tell one trouble in different sentences, but what
-to do about it in the same words, so that a reader sees that it is the same. A remedy is a clause that ends in the command to
-type where there is one; nothing follows a command, not even a full stop.
+The one idea: conditions, exceptions, `explain`, `doctor` and the commands word one problem differently, but its remedy
+alike, so that a reader recognizes it. A remedy is a clause that ends in the command to type, if there is one; nothing
+follows a command, not even a full stop.
 """
 
 import difflib
@@ -31,7 +31,7 @@ def restart_pod(namespace: str, pod_name: str) -> str:
 
 
 def wait_for_session(namespace: str, pod_name: str) -> str:
-    """Say what to do about a pod whose client is refused because the member of its crashed process is still in the group."""
+    """Say what to do about a pod that is refused because its crashed process's member is still in the group."""
     return f"{_SESSION_OVER} {_delete(namespace, pod_name)}"
 
 
@@ -42,7 +42,8 @@ def let_in(namespace: str, pod_name: str) -> str:
 
 def end_pod(namespace: str, pod_name: str) -> str:
     """Say how the member of a live pod that nothing ends comes to leave."""
-    return f"it leaves once that pod has ended, which nothing does now; if it is not needed: {_delete(namespace, pod_name)}"
+    waits = "it leaves once that pod has ended, which nothing does now"
+    return f"{waits}; if it is not needed: {_delete(namespace, pod_name)}"
 
 
 def tell_apart(namespace: str, *, is_scoped: bool) -> str:
@@ -55,22 +56,23 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
     waits = "the member leaves when its session expires"
     if is_scoped:
         return f"{waits}; ask in namespace {namespace} why that pod has an id of this StaticGroup"
-    return f"{waits}; so that later ones need not wait, add {{scope}} to the id template, or a StaticGroup of that pod in namespace {namespace}"
+    scoped = f"add {{scope}} to the id template, or a StaticGroup of that pod in namespace {namespace}"
+    return f"{waits}; so that later ones need not wait, {scoped}"
 
 
 def allow_exclusive(connection: str) -> str:
     """Say what to do where `identity.exclusive` does not count over the ClusterKafkaConnection of this name."""
     return (
-        f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without which "
-        "spec.identity.exclusive does not count"
+        f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without "
+        "which spec.identity.exclusive does not count"
     )
 
 
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (
-        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable that "
-        "spec.identity names"
+        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable "
+        "that spec.identity names"
     )
 
 
@@ -81,7 +83,8 @@ def run_agent() -> str:
 
 def bring_agent(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
     """Say the same where the operator injects the agent."""
-    return f"the agent's line in the log says why; without one a roll brings it: {_roll(namespace, workload_name, kind)}"
+    roll = _roll(namespace, workload_name, kind)
+    return f"the agent's line in the log says why; without one a roll brings it: {roll}"
 
 
 def make_room_for_agent(change: str) -> str:
@@ -90,7 +93,7 @@ def make_room_for_agent(change: str) -> str:
 
 
 def restart_worker(namespace: str, pod_name: str) -> str:
-    """Say what brings back a Connect worker whose pod is Ready but which is not in the group; a fenced one ends by itself."""
+    """Say what brings back a Connect worker that is not in the group though its pod is Ready."""
     return f"read the log of its worker, and restart its pod: {_delete(namespace, pod_name)}"
 
 
@@ -111,7 +114,8 @@ def give_id(namespace: str, pod_name: str) -> str:
 
 def shorten_ordinal(pod_name: str) -> str:
     """Say what to do with a pod of which only the name tells the ordinal, in more digits than the injection reads."""
-    return f"no roll gives {pod_name} one, because an ordinal in a name has {NAMED_DIGITS_MAX} digits at most: list it under a shorter one"
+    limit = f"an ordinal in a name has {NAMED_DIGITS_MAX} digits at most"
+    return f"no roll gives {pod_name} one, because {limit}: list it under a shorter one"
 
 
 def write_ids(id_template: str) -> str:
@@ -139,7 +143,9 @@ def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
     return f"kubectl -n {namespace} rollout restart statefulset/{workload_name}"
 
 
-_SESSION_OVER: Final = "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
+_SESSION_OVER: Final = (
+    "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
+)
 
 
 def hint(name: str, known: Iterable[str]) -> str:

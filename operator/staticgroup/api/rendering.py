@@ -1,8 +1,8 @@
 """Render what a pod receives while it is created: the admission policy's decision, clause by clause, in plain Python.
 
-The one idea: the CEL of `policy` and this module say the same, and a test asks both about the same pods on a
-real API server. Like the policy, it reads nothing but the pod, the StaticGroup's spec and `status.injected`; it never edits
-what it is given, and what it rendered once it does not render again (reinvocation, a second StaticGroup of the workload).
+The one idea: the CEL of `policy` and this module say the same, and a test asks both about the same pods on a real API
+server. Like the policy, it reads only the pod, the StaticGroup's spec and `status.injected`; it never edits its input,
+and what it rendered once it does not render again (reinvocation, a second StaticGroup of the workload).
 Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before it); RFC 6902.
 """
 
@@ -51,10 +51,10 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     ref, owner = spec["workloadRef"], _controller(metadata)
     if (owner.get("kind"), owner.get("name")) != (ref.get("kind", STATEFUL_SET.kind), ref["name"]):
         return False
-    served_by = str(owner.get("apiVersion"))
+    served_by, is_set = str(owner.get("apiVersion")), owner["kind"] == STATEFUL_SET.kind
     is_owned = (
         # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-        (served_by == "apps/v1" if owner["kind"] == STATEFUL_SET.kind else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
+        (served_by == "apps/v1" if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
@@ -109,7 +109,7 @@ def _controller(metadata: Json) -> Json:
 
 
 def _ordinal(metadata: Json) -> str | None:
-    """Return the ordinal of a pod that is called <workload>-<ordinal>, and labelled with it where its controller does that; else None."""
+    """Return the ordinal of a pod named <workload>-<ordinal>, and labelled so if its controller does that, or None."""
     owner = _controller(metadata)
     workload_name, _, ordinal = metadata.get("name", "").rpartition("-")  # which may be generated later
     if workload_name != owner["name"] or not _DIGITS.fullmatch(ordinal):
@@ -120,7 +120,8 @@ def _ordinal(metadata: Json) -> str | None:
 
 
 def _annotations(metadata: Json, injected: Json) -> Json:
-    pod_id = injected["idTemplate"].replace("{podName}", metadata["name"]).replace("{ordinal}", _ordinal(metadata) or "")
+    pod_id = injected["idTemplate"].replace("{podName}", metadata["name"])
+    pod_id = pod_id.replace("{ordinal}", _ordinal(metadata) or "")
     annotations = {**(metadata.get("annotations") or {})}
     annotations |= {entry["annotation"]: pod_id + entry["suffix"] for entry in injected["ids"]}
     if injected.get("sessionTimeoutMs") is not None:

@@ -67,9 +67,7 @@ class ApiModel(BaseModel):
 def _share_field_names(model: BaseModel) -> None:
     """Let models in which the same fields were given keep one set of their names: half of what a parsed status weighs.
 
-    Notes
-    -----
-    pydantic makes a set for each model, 700 bytes for more than four fields. Frozen models never change theirs, and copies copy it.
+    pydantic makes a set for each model, 700 bytes for more than four fields. Frozen models can share one.
     """
     given = model.__pydantic_fields_set__
     if len(_FIELD_NAMES) >= FIELD_NAMES_MAX:
@@ -130,11 +128,7 @@ CelReason = Literal["FieldValueInvalid", "FieldValueForbidden", "FieldValueRequi
 
 
 def rule(
-    expression: str,
-    message: str,
-    *,
-    field_path: str | None = None,
-    reason: CelReason = "FieldValueInvalid",
+    expression: str, message: str, *, field_path: str | None = None, reason: CelReason = "FieldValueInvalid"
 ) -> dict[str, str]:
     """Write one CEL rule of a CRD, an entry of `x-kubernetes-validations`, for API servers from 1.29 on.
 
@@ -235,12 +229,13 @@ def with_conditions(
     conditions = {condition.type: condition for condition in before}
     for kind, status, reason, message in found:
         old = conditions.get(kind)
+        since = old.last_transition_time if old is not None and old.status is status else None
         conditions[kind] = Condition(
             type=kind,
             status=status,
             reason=reason,
             message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
-            last_transition_time=old.last_transition_time if old is not None and old.status is status else now.replace(microsecond=0),
+            last_transition_time=since or now.replace(microsecond=0),
             observed_generation=observed_generation,
         )
     return tuple(conditions.values())

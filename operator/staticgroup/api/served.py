@@ -1,9 +1,9 @@
 """Compare the schema that an API server serves with what this operator writes.
 
-The one idea: a status is applied as a whole, so one field, value or length that an older CustomResourceDefinition does not
-know has all of it refused. What the models may write and the served schema does not take is named here, field by field.
-Source: server-side apply answers "field not declared in schema" (kubernetes/kubernetes issue 139253); values and bounds
-are the structural schema's own rules.
+The one idea: a status is applied as a whole, so one field, value or length that an older CustomResourceDefinition does
+not know has all of it refused. This module names, field by field, what the models may write and the served schema does
+not take. Source: server-side apply answers "field not declared in schema" (kubernetes/kubernetes issue 139253); values
+and bounds are the structural schema's own rules.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,7 @@
 """Name the kinds of workload that a StaticGroup may point at, and what is known of each.
 
-The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are rolled)
-stands here once; everything else is read of an object into one `core.workload.WorkloadView`.
+The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are
+rolled) stands here once; everything else is read from an object into one `core.workload.WorkloadView`.
 Sources: StatefulSet of apps/v1; Strimzi's StrimziPodSetSpec, StrimziPodSetStatus, StrimziPodSetController and Labels.
 """
 
@@ -43,7 +43,8 @@ STATEFUL_SET: Final = WorkloadKind(
     provider="Kubernetes", chart_value="watchNamespaces",
 )  # fmt: skip
 STRIMZI_POD_SET: Final = WorkloadKind(
-    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets", indexes_pods=False,
+    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets",
+    indexes_pods=False,
     provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
 )  # fmt: skip
 WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET)

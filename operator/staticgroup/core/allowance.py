@@ -23,7 +23,8 @@ def entries_of(
     return tuple(
         entry
         for entry in allowed
-        if namespace in entry.names or (entry.selector is not None and labels is not None and _selects(entry.selector, labels))
+        if namespace in entry.names
+        or (entry.selector is not None and labels is not None and _selects(entry.selector, labels))
     )
 
 
@@ -31,7 +32,8 @@ def _selects(selector: NamespaceSelector, labels: Mapping[str, str]) -> bool:
     wanted, expressions = selector.match_labels or {}, selector.match_expressions or []
     if not wanted and not expressions:
         return False
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(_holds(e, labels) for e in expressions)
+    is_labelled = all(labels.get(key) == value for key, value in wanted.items())
+    return is_labelled and all(_holds(e, labels) for e in expressions)
 
 
 def _holds(asked: LabelRequirement, labels: Mapping[str, str]) -> bool:

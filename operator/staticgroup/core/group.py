@@ -1,9 +1,9 @@
 """What Kafka says about one group, in one shape for all membership protocols.
 
-Classic groups (DescribeGroups), KIP-848 groups (ConsumerGroupDescribe) and streams groups (StreamsGroupDescribe) are read by
-different calls; the decisions need the same few facts of each. A `GroupView` exists only for a group that was read
-completely: an answer that hides members (for example error 29 of ConsumerGroupDescribe) is a problem
-value, never an empty group.
+Three calls read classic groups (DescribeGroups), KIP-848 groups (ConsumerGroupDescribe) and streams groups
+(StreamsGroupDescribe); decisions need the same few facts of each. A `GroupView` exists only for a group that was read
+completely: an answer that hides members (such as error 29 of ConsumerGroupDescribe) is a problem value, never an empty
+group.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class WorkerView:
     ----------
     host: of its advertised REST URL; "" when unknown.
     connectors, tasks: that it holds; None when unknown, as during a rebalance.
-    delay_ms: at the last rebalance, how long the leader went on keeping the work of a lost worker for its return; 0: not at all.
+    delay_ms: how long the leader kept a lost worker's work for its return at the last rebalance; 0: not at all.
     is_whole: all of its work is stored with the group, so that a new process with the same id is given all of it back.
     """
 
@@ -54,7 +54,7 @@ class MemberView:
     ----------
     instance_id: group.instance.id; None for a dynamic member.
     member_epoch: KIP-848 and KIP-1071 only; -2 while a static member is away on purpose; None for classic groups.
-    client_id, client_host: in a classic group of the first process that joined with the instance id, not of this member.
+    client_id, client_host: in a classic group those of the first process that joined with the id, not of this member.
     is_host_current: client_host is where the member itself joined from: it speaks the protocol of KIP-848 or KIP-1071.
     assigned_partitions: what it works on, in a streams group its active tasks; None when that cannot be read.
     worker: of a member of a Connect cluster; None of others.
@@ -81,9 +81,8 @@ class GroupView:
 
     Parameters
     ----------
-    state: as Kafka spells it (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, Reconciling, NotReady).
-    protocol_type: "consumer", "connect", ... of a classic group, "consumer" or "streams" of the others; "" when the group has
-        none yet.
+    state: in Kafka's spelling (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, ...).
+    protocol_type: "consumer", "connect", ... of a classic group, else "consumer" or "streams"; "" while there is none.
     coordinator: "<node id>@<host>:<port>" of the broker that answered.
     group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
     """
@@ -119,8 +118,7 @@ class SessionBounds:
     Parameters
     ----------
     min_ms, max_ms: what it allows.
-    group_ms: what all members of the group hold (GROUP config), clamped as the coordinator clamps it (4.4); None too where
-        each member brings its own.
+    group_ms: what all members hold (GROUP config), clamped as the coordinator does (4.4); None: each brings its own.
     heartbeat_ms: how often all of them beat, likewise.
     """
 
@@ -151,11 +149,10 @@ class BrokerBounds:
     def misfits(self) -> Mapping[str, int]:
         """The stored settings that the bounds exclude, with the nearest value that they do not.
 
-        Notes
-        -----
-        They are clamped when they are read (4.4), and refuse every change of the group's settings that does not repair all of them.
+        The broker clamps them when it reads them (4.4), and refuses a change of settings that does not repair them all.
         """
-        fitted = {k: max(self.limits[k][0], min(v, self.limits[k][1])) for k, v in self.stored.items() if k in self.limits}
+        limits = self.limits
+        fitted = {k: max(limits[k][0], min(v, limits[k][1])) for k, v in self.stored.items() if k in limits}
         return {key: value for key, value in fitted.items() if value != self.stored[key]}
 
     def of(self, group_type: GroupType) -> SessionBounds:
@@ -197,7 +194,7 @@ class KafkaProblem:
 class LeaveCall(StrEnum):
     """By which call a static member leaves on behalf of its dead process; each compares both of its ids first.
 
-    Sources: GroupMetadataManager.classicGroupLeave and consumerGroupLeave; for the last one streamsGroupLeave (Kafka 4.4).
+    Sources: GroupMetadataManager.classicGroupLeave, consumerGroupLeave and, for the last, streamsGroupLeave (4.4).
     """
 
     LEAVE_GROUP = "LeaveGroup"
@@ -217,7 +214,7 @@ class LeaveOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveEntry:
-    """A compare-and-set removal of one static member (KIP-345; LeaveGroup v3+, StreamsGroupHeartbeat with member epoch -1).
+    """A compare-and-set removal of one static member (KIP-345: LeaveGroup v3+, StreamsGroupHeartbeat with epoch -1).
 
     Both ids are mandatory: with one of them alone the broker removes any member that holds it.
     """
@@ -309,8 +306,8 @@ class ConnectLoad:
 def load_of(group: GroupView, work_before: int | None) -> ConnectLoad | None:
     """Return what the workers of a group hold.
 
-    The group shows it also for a worker whose REST interface does not answer any more. It does not show how much the leader
-    keeps back of a lost worker's work (scheduled.rebalance.max.delay.ms, KIP-415), so what was held before is remembered.
+    The group shows it even when a worker's REST interface does not answer. It does not show how much of a lost worker's
+    work the leader keeps back (scheduled.rebalance.max.delay.ms, KIP-415), so the earlier total is remembered.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
 """The guards of a removal: an ordered tuple of named rules, first hit wins, each with its reason.
 
-A candidate is a described member that this StaticGroup issued and that nobody wants any more. It is removed only if
-no guard holds it back. The order is part of the interface: users see one stable reason. The guards from
-`carriers_left` to `no_barrier` are the safety argument (`core.members`); the others protect from removals that would be safe
-but unwanted.
+A candidate is a described member that this StaticGroup issued and that nobody wants any more. It is removed only if no
+guard holds it back. The order is part of the interface: users see one stable reason. The guards from `carriers_left` to
+`no_barrier` are the safety argument (`core.members`); the others prevent removals that would be safe but unwanted.
 """
 
 from __future__ import annotations
@@ -118,7 +117,8 @@ def suspended(c: Candidate) -> Hit | None:
 def policy_never(c: Candidate) -> Hit | None:
     """Hold everything when the user wants sessions to expire."""
     if c.spec.removal.policy is RemovalPolicy.NEVER:
-        return Hit(Guard.POLICY_NEVER, "spec.removal.policy is Never; the member leaves when its process ends and its session expires")
+        sentence = "spec.removal.policy is Never; the member leaves when its process ends and its session expires"
+        return Hit(Guard.POLICY_NEVER, sentence)
     return None
 
 
@@ -126,7 +126,8 @@ def unsupported_group(c: Candidate) -> Hit | None:
     """Hold for groups from which nobody can be removed, and for those that pods of this role cannot be in."""
     if leaves_by(c.group) is None or not role_of(c.spec).may_be_in(c.group):
         kind = f" and protocol type {c.group.protocol_type}" if c.group.protocol_type else ""
-        return Hit(Guard.UNSUPPORTED_GROUP, f"the group is of type {c.group.group_type.value}{kind}, and spec.role is {c.spec.role.value}")
+        sentence = f"the group is of type {c.group.group_type.value}{kind}, and spec.role is {c.spec.role.value}"
+        return Hit(Guard.UNSUPPORTED_GROUP, sentence)
     return None
 
 
@@ -153,7 +154,8 @@ def unscoped(c: Candidate) -> Hit | None:
         word = remedies.allow_exclusive(c.spec.connection_ref.name)
     scope = c.history.injected.scope if c.history.injected is not None else ""
     if is_scope_refused(scope, c.snapshot):
-        return Hit(Guard.UNSCOPED, f"scope {scope} was not drawn for this StaticGroup, so another one may issue the same id", word)
+        sentence = f"scope {scope} was not drawn for this StaticGroup, so another one may issue the same id"
+        return Hit(Guard.UNSCOPED, sentence, word)
     if c.issues_scoped:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
         return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")
@@ -181,10 +183,12 @@ def pods_unseen(c: Candidate) -> Hit | None:
     )
     if workload is None or workload.status_replicas <= len(c.snapshot.pods) + just_gone:
         return None
-    sentence = f"the {workload.kind.kind} reports {workload.status_replicas} pods but {len(c.snapshot.pods)} are visible"
+    pods = len(c.snapshot.pods)
+    sentence = f"the {workload.kind.kind} reports {workload.status_replicas} pods but {pods} are visible"
     remedy = "if this lasts, check the right to list pods"
     if workload.listed is not None:  # StrimziPodSetController counts every pod of the list, made or not
-        remedy = f"{remedy}, and whether {workload.kind.provider.partition(' with ')[0]} is at work, which makes those that are lacking"
+        controller = workload.kind.provider.partition(" with ")[0]
+        remedy = f"{remedy}, and whether {controller} is at work, which makes those that are lacking"
     since_s = c.seat.memory.departed_since_s
     is_lasting = since_s is not None and c.now_s - since_s >= OVERDUE_AFTER_S
     return Hit(Guard.PODS_UNSEEN, sentence, remedy, 1.0, is_lasting=is_lasting)
@@ -227,26 +231,30 @@ def no_barrier(c: Candidate) -> Hit | None:
 def carriers_left(c: Candidate) -> Hit | None:
     """Hold unless the pods that were there when the member joined are known, and each of them has ended (step 4)."""
     if c.attribution is None:
-        return Hit(Guard.NO_BARRIER, "the pod watch has not reached the moment at which this member was described first", requeue_after_s=1.0)
+        sentence = "the pod watch has not reached the moment at which this member was described first"
+        return Hit(Guard.NO_BARRIER, sentence, requeue_after_s=1.0)
     left = c.attribution.carriers
     pods = {pod.uid: pod for pod in (*c.snapshot.known, *c.seat.chain)}
     for pod in (pods[uid] for uid in sorted(left) if uid in pods):
         if pod.state is PodState.LIVE and not pod.has_lost:
             return _still_running(c, pod)
     if UNATTRIBUTED in left:
-        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", f"{_EXPIRES}; one that joins after the next restart of its pod can be removed")
+        remedy = f"{_EXPIRES}; one that joins after the next restart of its pod can be removed"
+        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", remedy)
     suspects = {s.uid: s for s in c.history.members.suspects}
     uid = min(left - {UNSEEN}, default="")
     if uid:
         named = suspects.get(uid) or pods.get(uid)
         name, node_name = (named.pod_name, named.node_name) if named is not None else (c.seat.pod_name, "")
         where = f" on node {node_name}" if node_name else ""
-        return Hit(Guard.SUSPECT, f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen", _EXPIRES)
+        sentence = f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen"
+        return Hit(Guard.SUSPECT, sentence, _EXPIRES)
     if UNSEEN in left:
         sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
-        is_whole = c.history.members.watch == c.snapshot.watch  # until then a restart only brings another member of which nobody knows
+        is_whole = c.history.members.watch == c.snapshot.watch  # until then a restart brings another unknown member
         when = "after" if is_whole else "once the watch has been whole for some minutes (settleSeconds), after"
-        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, f"{_EXPIRES}; one that joins {when} the next restart of its pod can be removed")
+        remedy = f"{_EXPIRES}; one that joins {when} the next restart of its pod can be removed"
+        return Hit(Guard.JOINED_BEFORE_WATCH, sentence, remedy)
     return None
 
 
@@ -262,12 +270,13 @@ def _still_running(c: Candidate, pod: KnownPod) -> Hit:
 
 
 def returned(c: Candidate) -> Hit | None:
-    """Hold a member of a consumer or streams group that is described after its leave was acknowledged: that is durable there, so it lives."""
+    """Hold a member of a newer protocol that is described after its acknowledged leave: which is final, so it lives."""
     record = c.seat.memory.removal
     is_durable = c.group.group_type is not GroupType.CLASSIC
     if record is None or record.member_id != c.member.member_id or not is_durable:
         return None  # once its id is wanted again the removal is forgotten: see `members.memory.with_living`
-    return Hit(Guard.RETURNED, "it was removed and has joined again, so its process lives", "find it and stop it; it is not removed again")
+    remedy = "find it and stop it; it is not removed again"
+    return Hit(Guard.RETURNED, "it was removed and has joined again, so its process lives", remedy)
 
 
 def _is_ending(c: Candidate, pod: KnownPod) -> bool:
@@ -285,12 +294,12 @@ def _is_ending(c: Candidate, pod: KnownPod) -> bool:
         return workload.is_ending
     if workload.wants(ordinal):
         return workload.is_rolling
-    # Strimzi deletes what its list lacks at once, but no pod that the set's selector does not match (removeDeletedPods).
+    # Strimzi deletes at once what its list lacks, but no pod that the set's selector misses (removeDeletedPods).
     return workload.listed is None or is_soon
 
 
 def hold_window(c: Candidate) -> Hit | None:
-    """Hold for removal.holdSeconds after the ordinal left the range, longer when the workload itself goes or is gone."""
+    """Hold for removal.holdSeconds after the ordinal left the range; longer if the workload itself goes or is gone."""
     since_s = c.seat.memory.departed_since_s
     hold_s = float(c.spec.removal.hold_seconds)
     if c.snapshot.workload is None or c.snapshot.workload.is_ending:

@@ -1,7 +1,7 @@
 """Which ids the next pods receive, since when ids can exist, and whether the agent comes into the next Connect workers.
 
-* The admission policy injects nothing while `status.injected` is absent. The operator writes it only after its pod watch is
-  whole, so no pod can carry an id of this StaticGroup that the watch has not seen.
+* The admission policy injects nothing while `status.injected` is absent. The operator writes it only once its pod watch
+  is whole, so no pod can carry an id of this StaticGroup that the watch has not seen.
 * The policy decides for each pod whether it gets the agent (`api.policy`). The same is asked here of the pod
   template, so that the status names the field that keeps the agent out before a pod is made.
 """
@@ -28,9 +28,12 @@ from .workload import ContainerBudget, JavaOptions, WorkloadView
 TEMPLATES_MAX = 8
 
 _NO_POLICY = (
-    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is not installed"
+    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
+    "not installed"
 )
-_NO_WEBHOOK = "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
+_NO_WEBHOOK = (
+    "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
+)
 _BY_HAND = "set identity.method to None and put the id into the pod template yourself"
 _NOT_SERVED = {
     InjectionMethod.AUTO: f"{_NO_POLICY}, and {_NO_WEBHOOK}; install the webhook, or {_BY_HAND}",
@@ -61,10 +64,10 @@ class InjectionPlan:
     injected: what status.injected shall say but for the session timeout; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
     obstacle: why no first ids are issued; None unless the verdict is HINDERED.
-    lacking_container: the first container that is to receive variables and that the pod template does not have; "" when it has all.
+    lacking_container: the first container that needs variables and that the pod template lacks; "" when it has all.
     brings_agent: the next pods get the agent of Connect workers.
     without_agent: what keeps it out of them; None where nothing does, or it is not asked for.
-    watch: name of the pod watch before which nobody can have joined with an id of it, because the ids are issued only now; "" otherwise.
+    watch: name of the pod watch that precedes every join with its ids, as they are issued only now; "" otherwise.
     """
 
     injected: Injected | None
@@ -81,8 +84,6 @@ class InjectionPlan:
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
     """Decide which ids the injection may write into the next pods; the session timeout in it is that of before.
 
-    Notes
-    -----
     The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member.
     """
     before = history.injected
@@ -94,7 +95,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
     written = spec.identity.scope
     if before is not None and written not in (None, before.scope):
-        return _refused(spec, history, method, f"spec.identity.scope is {written}, and ids with the scope {before.scope} were issued, which stays")
+        reason = f"spec.identity.scope is {written}, and ids with the scope {before.scope} were issued, which stays"
+        return _refused(spec, history, method, reason)
     scope = before.scope if before is not None else written or drawn_scope(snapshot)
     try:
         template = resolve_template(
@@ -124,7 +126,9 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         method=method,
         id_template=template,
         session_timeout_ms=before.session_timeout_ms if before is not None else None,
-        suffix_follows_preset=suffix_follows_preset(identity_of(spec), before.suffix_follows_preset if before else None),
+        suffix_follows_preset=suffix_follows_preset(
+            identity_of(spec), before.suffix_follows_preset if before else None
+        ),
     )
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
@@ -140,28 +144,32 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
 
 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
-    """Return the first container that is to receive variables and that no pod has; "" when there is none or nobody knows."""
+    """Return the first container that needs variables and that no pod has; "" when there is none or it is not known."""
     present = {c.name for c in snapshot.workload.containers} if snapshot.workload is not None else set()
     named = (entry.container for entry in env_entries(identity_of(spec)))
     return next((name for name in named if name and present and name not in present), "")
 
 
-def _obstacle(spec: StaticGroupSpec, snapshot: Snapshot, history: History, template: str, scope: str) -> Obstacle | None:
+def _obstacle(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, template: str, scope: str
+) -> Obstacle | None:
     """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
     is_scoped = "{scope}" in spec.identity.template
     try:
-        scheme = scheme_of(spec, template, history.injected.suffix_follows_preset if history.injected is not None else None)
+        injected = history.injected
+        scheme = scheme_of(spec, template, injected.suffix_follows_preset if injected is not None else None)
     except AmbiguousIdentityError:
         return None  # nothing is decided about such ids
     is_drawn = is_scoped and scope == drawn_scope(snapshot)
-    return obstacle_to_first_ids(scheme, scope if is_scoped else "", snapshot, history.issued_ordinals, is_drawn=is_drawn)
+    scope = scope if is_scoped else ""
+    return obstacle_to_first_ids(scheme, scope, snapshot, history.issued_ordinals, is_drawn=is_drawn)
 
 
-def _silenced(history: History, verdict: InjectionVerdict, message: str, obstacle: Obstacle | None = None) -> InjectionPlan:
+def _silenced(
+    history: History, verdict: InjectionVerdict, message: str, obstacle: Obstacle | None = None
+) -> InjectionPlan:
     """Give the next pods no id, because others hold the same or would: a dynamic member fences nobody.
 
-    Notes
-    -----
     What was never issued is not remembered either, or the conflict would outlast the template that caused it.
     """
     before = history.injected
@@ -175,17 +183,17 @@ def _silenced(history: History, verdict: InjectionVerdict, message: str, obstacl
 
 
 def _refused(spec: StaticGroupSpec, history: History, method: str, message: str) -> InjectionPlan:
-    """Go on with the template of before while the ids of this one cannot be issued; with none where it, too, is ambiguous."""
+    """Keep the earlier template while this one's ids cannot be issued, unless the earlier one is ambiguous, too."""
     kept = history.injected
     if kept is not None:
-        # What is not injected now may be so because the ids are another StaticGroup's, which a wrong template does not change.
+        # Injection may have stopped because the ids are another StaticGroup's; a wrong template does not change that.
         is_off = kept.method == InjectedMethod.NONE.value or bool(_ambiguous(spec, history, kept.id_template))
         kept = replace(kept, method=InjectedMethod.NONE.value if is_off else method)
     return InjectionPlan(injected=kept, templates=history.templates, verdict=InjectionVerdict.INVALID, message=message)
 
 
 def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
-    """Say that a template gives a pod the id that an earlier one gave to another pod, which would be fenced; "" when none does."""
+    """Say that a template gives a pod an id that an earlier one gave to another pod and so fences it; "" if not."""
     before = history.injected
     if before is None:
         return ""
@@ -196,9 +204,9 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
             example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
             if example is not None:
                 return (
-                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another pod"
-                    f"{f' (such as {example})' if example else ''}; take one with a word of its own behind the ordinal, such as "
-                    "{podName}-b.{scope}"
+                    f"template {template} gives a pod an id that the earlier template {earlier} gave to another "
+                    f"pod{f' (such as {example})' if example else ''}; take one with a word of its own behind the "
+                    "ordinal, such as {podName}-b.{scope}"
                 )
     except AmbiguousIdentityError:
         return ""  # nothing is decided about such ids
@@ -206,10 +214,8 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
 
 
 def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
-    """Say that a pod from before has an id that a template gives to another pod, which would fence it; "" when none has.
+    """Say that an older pod has an id that a template gives to another pod, which would fence it; "" when none has.
 
-    Notes
-    -----
     By which templates ids with a written scope were issued before nobody remembers, but the pods show their ids.
     """
     try:
@@ -222,8 +228,8 @@ def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -
         for instance_id in sorted(pod.instance_ids):
             if any(ordinal != own for ordinal in naming.ordinals_of(instance_id)):
                 return (
-                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it first, or take "
-                    "another template"
+                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it "
+                    "first, or take another template"
                 )
     return ""
 
@@ -233,25 +239,22 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
 
     Parameters
     ----------
-    earlier: the templates that are remembered once this one is in force, newest first; those of which nothing is left are not in it.
+    earlier: templates to remember once this one is in force, newest first, without those of which nothing is left.
     """
     if len(earlier) <= TEMPLATES_MAX:
         return ""
     return (
-        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the {TEMPLATES_MAX} "
-        f"templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so that all carry those of it, or "
-        "go back to it"
+        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the "
+        f"{TEMPLATES_MAX} templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so "
+        "that all carry those of it, or go back to it"
     )
 
 
 def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
-    """Return the name of the watch that has seen every carrier of the ids that are acknowledged now; "" where there may be others.
+    """Return the name of the watch that saw every carrier of the ids acknowledged now; "" where there may be others.
 
-    Notes
-    -----
-    Ids with a scope that was written may be older than the StaticGroup. So may be ids that are carried already although nothing
-    remembers that they were issued: the memory was lost. One that is lost later than `settle` after the StaticGroup was made is not
-    taken for none.
+    Ids with a written scope may be older than the StaticGroup. So may ids that pods carry although no memory says that
+    they were issued, because it was lost. Once the StaticGroup is older than `settle`, no id counts as new.
     """
     is_young = snapshot.age_s < snapshot.settle_least_s
     is_new = spec.identity.scope is None and is_young and not _is_carried(spec, snapshot, scope, template)
@@ -261,8 +264,6 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template
 def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:
     """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
 
-    Notes
-    -----
     An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
     older than the StaticGroup, whose user has said that no leftover holds them (`identity.exclusive`); but a pod that
     is younger than the StaticGroup belongs to a history that is missing.
@@ -287,7 +288,8 @@ def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[Injectio
     if spec.mode is Mode.OBSERVE or spec.suspend:
         return InjectionVerdict.OBSERVE_ONLY, "nothing is injected in mode Observe or while suspended"
     wish = spec.identity.method
-    if injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served) is InjectedMethod.NONE:
+    method = injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
+    if method is InjectedMethod.NONE:
         return InjectionVerdict.NOT_SERVED, _NOT_SERVED[wish]
     return InjectionVerdict.ACTIVE, ""
 
@@ -329,7 +331,7 @@ _OPTIONS: Final = {
 
 
 def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHindrance | None:
-    """Return what keeps the agent out of the next pods; None where nothing does, it is not asked for, or nobody knows."""
+    """Return what keeps the agent out of the next pods; None if nothing does, it is not wanted, or it is not known."""
     if workload is None or spec.identity.agent is not AgentSource.INJECT:
         return None
     if workload.agent_names:
@@ -342,7 +344,8 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHind
     where = f"container {container.name} of {workload.kind.kind} {workload.name}"
     if container.has_agent_mount:
         return AgentHindrance(
-            cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}", remedy="mount it elsewhere, or set spec.identity.agent to Provided"
+            cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}",
+            remedy="mount it elsewhere, or set spec.identity.agent to Provided",
         )
     if container.java_options is JavaOptions.ABSENT and options_may_be_absent(identity_of(spec)):
         return None

@@ -1,6 +1,6 @@
 """Which ids a StaticGroup issues and has issued, and which of them the workload calls for.
 
-The first decision of a round: seats, reads, removals and what the next pods receive follow from it. Session timeouts play no part.
+The first decision of a round: seats, reads, removals and what the next pods receive follow from it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Issuance:
     injection: how the next pods get their ids; None while the workload cannot be read.
     naming: None where the spec makes ids that a broker refuses, or one id for two consumers.
     expected: ids that the workload calls for, each with its ordinal; None where nothing is decided about members.
-    identity_error: why the ids cannot be made; "" when they can. too_large: why there are too many of them; "" when there are not.
+    identity_error: why the ids cannot be made; "" when they can. too_large: why there are too many of them; else "".
     """
 
     history: History
@@ -48,7 +48,7 @@ def issue(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> Issuan
     ----------
     snapshot: of the world; what was read of single seats does not matter. history: of earlier rounds.
     """
-    if snapshot.workload_problem:  # nobody knows which ids are wanted; only whether the next pods go on getting theirs is decided
+    if snapshot.workload_problem:  # the wanted ids are unknown: decide only whether the next pods go on getting theirs
         history = _silenced(history) if _must_be_silent(spec, snapshot, history) else history
         return Issuance(history=history, naming=naming_or_none(spec, history))
     injection = plan_injection(spec, snapshot, history)
@@ -65,7 +65,8 @@ def issue(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> Issuan
     except TooManyIdsError as error:  # ids are issued all the same, so they are remembered
         history = _without_departures(_with_issued(history, snapshot, injection))
         return Issuance(history=history, injection=injection, naming=naming, too_large=str(error))
-    return Issuance(history=_with_issued(history, snapshot, injection), injection=injection, naming=naming, expected=expected)
+    history = _with_issued(history, snapshot, injection)
+    return Issuance(history=history, injection=injection, naming=naming, expected=expected)
 
 
 def expected_ids(naming: Naming, workload: WorkloadView | None) -> Mapping[str, int]:
@@ -83,9 +84,7 @@ def expected_ids(naming: Naming, workload: WorkloadView | None) -> Mapping[str, 
         return {}
     naming.schemes[0].check_count(workload.replicas)
     return {
-        str(i): int(o)
-        for run in workload.runs
-        for i, o in naming.schemes[0].expected_ids(run.start, len(run)).items()
+        str(i): int(o) for run in workload.runs for i, o in naming.schemes[0].expected_ids(run.start, len(run)).items()
     }
 
 
@@ -98,7 +97,7 @@ def wanted_by(naming: Naming, workload: WorkloadView | None) -> Mapping[str, int
 
 
 def _first_members(members: Members, injection: InjectionPlan) -> Members:
-    """Return what is remembered of members; where ids are issued for the first time, no member is older than the pod watch."""
+    """Return the memory of members; where ids are issued for the first time, no member is older than the pod watch."""
     return replace(members, watch=injection.watch) if injection.watch else members
 
 

@@ -24,7 +24,7 @@ class Executed:
     problem: why nothing could be sent; None when it was sent or nothing was to be sent.
     releases, release_outcomes: temporary leaves, and the coordinator's answer to each, in order.
     release_problem: why one could not be sent.
-    group_config_problem: why the group's own session timeout could not be set, in this round or the last time it was tried.
+    group_config_problem: why the last attempt to set the group's own session timeout failed, in this round or before.
     observe_only: the plan was not executed because the operator may only observe.
     """
 
@@ -74,12 +74,12 @@ def with_outcomes(
     return replace(history, seats=_bounded(seats))
 
 
-def with_release(history: History, release: Release, outcome: ReleaseOutcome, coordinator: str, now_s: float) -> History:
+def with_release(
+    history: History, release: Release, outcome: ReleaseOutcome, coordinator: str, now_s: float
+) -> History:
     """Return the history after one temporary leave.
 
-    Notes
-    -----
-    Whatever may have been carried out is remembered, so that no member is released twice: one that comes back after it lives.
+    Whatever may have been executed is remembered, so no member is released twice: one that comes back later is alive.
     """
     if outcome not in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):
         return history

@@ -1,8 +1,8 @@
 """One plan per round: what to remove, what to inject, when to look again, and why not more.
 
-`plan` is pure and total: same spec, snapshot, history and time, same plan. It has two halves, between which the shell reads
-what the first one asks for: `survey` finds who is in the group and who should be, `decide` judges each departed or crashed
-member and says what the next pods receive. The shell executes the actions, or does not (mode Observe), and reports.
+`plan` is pure and total: same spec, snapshot, history and time, same plan. Between its two halves the shell reads what
+the first one asks for: `survey` finds who is in the group and who should be, `decide` judges each departed or crashed
+member and says what the next pods receive. The shell executes the actions, unless the mode is Observe, and reports.
 """
 
 from __future__ import annotations
@@ -57,8 +57,10 @@ class Removal:
     def evidence(self) -> str:
         """What the removal rests on, for people: the newest ends first."""
         newest = sorted(self.ended, key=lambda p: -p.since_s)
-        statements = [f"pod {p.pod_name} uid {p.uid} {p.certificate.kind.value}: {p.certificate.statement}" for p in newest if p.certificate]
-        return "; ".join(statements[:EVIDENCE_MAX]) or "every pod that was there when it joined has ended, by its certificate or with its node"
+        ended = [(p, p.certificate) for p in newest if p.certificate]
+        statements = [f"pod {p.pod_name} uid {p.uid} {c.kind.value}: {c.statement}" for p, c in ended[:EVIDENCE_MAX]]
+        by = "by its certificate or with its node"
+        return "; ".join(statements) or f"every pod that was there when it joined has ended, {by}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +112,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Survey:
-    """The first half of a round: whose ids there are, who holds them, and what has to be read before anything is decided.
+    """The first half of a round: whose ids there are, who holds them, and what to read before anything is decided.
 
     Parameters
     ----------
@@ -155,8 +157,8 @@ def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s:
     ----------
     snapshot: with its sight, before any seat was read afresh; parameters else as for `plan`.
     """
-    # Step 1: whatever this round comes to, the pods that may live unseen are remembered. While the ids have no rule nobody knows
-    # them, so the pod watch is not trusted for members to come.
+    # Step 1: whatever this round decides, remember the pods that may live unseen. While the ids have no rule, those
+    # pods are not known, so the pod watch is not trusted for members to come.
     members, sight = issuance.history.members, snapshot.sight
     members = without_ended(members, sight) if sight is not None else replace(members, watch="")
     found = replace(issuance.history, members=members)
@@ -213,7 +215,8 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     crashes = with_reads(found.crashes, snapshot)
     releases, locked_out = plan_releases(crashes)
     history = replace(history, seats=with_crashes(history.seats, crashes))
-    table = table.with_locked_out({f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY})
+    refused = (f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY)
+    table = table.with_locked_out(set(refused))
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config)
@@ -231,7 +234,9 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     )
 
 
-def _deliver(spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float) -> Plan:
+def _deliver(
+    spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float
+) -> Plan:
     """Decide the session timeout, and so what the next pods receive and what is set on the group."""
     timeout = plan_timeouts(spec, snapshot, history, injection, now_s)
     write = timeout.group_config.write
@@ -257,13 +262,17 @@ def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, n
     if bounds is not None and bounds.group_ms is not None:
         known_ms.append(bounds.group_ms)
     settle = settle_s(snapshot.settle_least_s, known_ms, (float(p.grace_s or 0) for p in snapshot.known))
-    members = described(history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle)
-    is_durable = group.group_type is not GroupType.CLASSIC  # there a fail-over may bring back whose leave was acknowledged
-    return with_living(members, held, {r.instance_id: r.member_id for r in history.removals} if is_durable else {}, sight.dated_at_s)
+    members = described(
+        history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle
+    )
+    is_durable = group.group_type is not GroupType.CLASSIC  # there a fail-over may undo an acknowledged leave
+    removed = {r.instance_id: r.member_id for r in history.removals} if is_durable else {}
+    return with_living(members, held, removed, sight.dated_at_s)
 
 
 def _plan_removals(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, history: History, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, history: History,
+    now_s: float,
 ) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
     """Run every departed member through the guards; the budget limits the survivors."""
     passed: list[Candidate] = []
@@ -283,7 +292,8 @@ def _plan_removals(
 
 
 def _candidates(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming, history: History, now_s: float
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming,
+    history: History, now_s: float,
 ) -> Iterable[Candidate]:
     for seat in seats:
         for member in seat.holders:

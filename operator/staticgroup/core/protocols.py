@@ -1,10 +1,10 @@
 """The membership protocols and the roles of members, one object each.
 
-* A protocol: how its session timeout is set, and by which call a static member is removed. How its groups are described
-  stands in `kafka.describe`. Whether a group has settled needs no protocol: a group that has epochs is settled when they
-  are equal, see `GroupView.is_settled`.
-* A role: what the pods of a StaticGroup are to Kafka, by which key a described member shows its seat, and in which groups
-  it may be. Everything else works on seats.
+* A protocol: how its session timeout is set, and by which call a static member is removed. `kafka.describe` describes
+  its groups. Whether a group has settled needs no protocol: one that has epochs has settled when they are equal
+  (`GroupView.is_settled`).
+* A role: what the pods of a StaticGroup are to Kafka, by which key a described member shows its seat, and in which
+  groups it may be. Everything else works on seats.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ class Protocol:
     Parameters
     ----------
     group_type: as ListGroups v5 names it.
-    leaves_by: the call that removes its static members; None: there is none (LeaveGroup answers UNKNOWN_MEMBER_ID for streams
-        and share groups).
+    leaves_by: the call that removes its static members; None: none does (LeaveGroup refuses streams and share groups).
     released_by: the call by which a static member leaves for a while. Until it has left its successor is refused
         (UNRELEASED_INSTANCE_ID). None in a classic group, where the successor replaces it.
     reported_as: its name in statuses and journals; None: it has none.
     chosen_by: what `spec.protocol` calls it; None: it cannot be asked for.
-    prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`; "" without such.
-    group_setting: the setting of the group that all its members hold; "" where each member brings its own session.timeout.ms.
+    prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`, or "".
+    group_setting: the setting of the group that all its members hold; "" where each brings its own session.timeout.ms.
         Clients of protocols with such a setting refuse to start with one of their own.
     heartbeat_interval_s: default; the last heartbeat may be this old when a process stops.
     """
@@ -84,9 +83,7 @@ PROTOCOLS: Final[Mapping[GroupType, Protocol]] = MappingProxyType(
 def protocol_in_force(choice: ProtocolChoice, group: GroupView | KafkaProblem) -> Protocol | None:
     """Return the protocol that decides where the session timeout goes; None while it is unknown.
 
-    Notes
-    -----
-    The group itself wins over `Auto`; an empty classic group says nothing, because a joiner of the other protocol converts it.
+    The group itself wins over `Auto`, except an empty classic one: a joiner of the other protocol converts it.
     """
     chosen = chosen_by(choice)
     if chosen is not None or not isinstance(group, GroupView) or not group.members:
@@ -107,7 +104,7 @@ def leaves_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
 
 
 def released_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
-    """Return the call by which a static member of a group as described leaves for a while; None when it need not or cannot."""
+    """Return the call by which a static member of this group leaves for a while; None when it need not or cannot."""
     protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
     return protocol.released_by if protocol is not None else None
 
@@ -138,14 +135,12 @@ class Role:
     protocol: ProtocolChoice | None = None
 
     def key_of(self, member: MemberView) -> str | None:
-        """Return the key of the seat that a member holds, its group.instance.id (KIP-345); None for a dynamic member."""
+        """Return the key of the seat that a member holds, its group.instance.id (KIP-345); None for a dynamic one."""
         return member.instance_id
 
     def may_be_in(self, group: GroupView) -> bool:
         """True when the members of a group may be of this role.
 
-        Notes
-        -----
         A group without a protocol type may become one of any, and one without members one of another type.
         """
         is_of_type = not group.members or group.group_type in self.group_types

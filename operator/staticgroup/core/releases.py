@@ -1,17 +1,17 @@
 """Crash release: which members are the ghosts of crashed processes, and what keeps one from being let go.
 
-A static member of a KIP-848 or streams group that ends without leaving keeps its seat until its session expires, and its own successor is refused
-meanwhile (UNRELEASED_INSTANCE_ID). A temporary leave with both ids of it lets the successor in at once, with the same
-partitions. It may only be sent for a process that is dead:
+A static member of a KIP-848 or streams group that ends without leaving keeps its seat until its session expires, and
+its own successor is refused meanwhile (UNRELEASED_INSTANCE_ID). A temporary leave with both of its ids lets the
+successor in at once, with the same partitions. It may only be sent for a process that is dead:
 
 * One live pod alone is left of those that were there when the member joined (`members.carriers`).
-* The member was first described well before the end of a run of each container of that pod that can hold its id. So it belongs to
-  that run or an earlier one, and of one container only the last run can live.
+* The member was first described well before the end of a run of each container of that pod that can hold its id. So it
+  belongs to that run or an earlier one, and of one container only the last run can live.
 
-`find_crashes` finds whom an end may concern; whatever stands against a release is a guard, and each is a mutant. So a crash that
+`find_crashes` finds whom an end may concern; whatever forbids a release is a guard, and each is a mutant. A crash that
 is not released is reported, with the reason, for as long as its session may last.
-Source: KIP-848 and KIP-1071 (static membership, member epoch -2); GroupMetadataManager.consumerGroupLeave and streamsGroupLeave,
-both a compare-and-set of both ids.
+Source: KIP-848 and KIP-1071 (static membership, member epoch -2); consumerGroupLeave and streamsGroupLeave of
+GroupMetadataManager, each a compare-and-set of both ids.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snap
 MARGIN_S: Final = 10.0
 """A member was described so long before a run ended, for the clocks of the operator and the node may differ."""
 SESSION_MAX_S: Final = 60.0
-"""Longest session that a stock broker allows (group.consumer.max.session.timeout.ms, and of streams groups the same)."""
+"""Longest session that a stock broker allows (group.consumer.max.session.timeout.ms, the same for streams groups)."""
 
 
 class ReleaseGuard(StrEnum):
@@ -116,7 +116,8 @@ class Release:
 
 
 def find_crashes(
-    spec: StaticGroupSpec, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History, now_s: float
+    spec: StaticGroupSpec, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView,
+    history: History, now_s: float,
 ) -> tuple[Crash, ...]:
     """Return the members of wanted seats that may be of a run that is over, each with the round it was seen in.
 
@@ -144,10 +145,10 @@ def find_crashes(
         if since_s is None or not _may_be_over(runs, members[0], since_s):
             continue
         crash = Crash(
-            seat=_seat(naming, key, pod, tuple(members), history), member=members[0], group=group, spec=spec, snapshot=snapshot,
-            attribution=history.members.attribution(key, members[0].member_id), history=history,
-            is_scoped=naming.is_scoped(key) and not is_scope_refused(naming.scope, snapshot), issues_scoped=naming.issues_scoped,
-            now_s=now_s, by=by, pod=pod, runs=runs, member_since_s=since_s,
+            seat=_seat(naming, key, pod, tuple(members), history), member=members[0], group=group, spec=spec,
+            snapshot=snapshot, attribution=history.members.attribution(key, members[0].member_id), history=history,
+            is_scoped=naming.is_scoped(key) and not is_scope_refused(naming.scope, snapshot),
+            issues_scoped=naming.issues_scoped, now_s=now_s, by=by, pod=pod, runs=runs, member_since_s=since_s,
         )  # fmt: skip
         if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
             found.append(crash)
@@ -155,7 +156,7 @@ def find_crashes(
 
 
 def with_reads(crashes: Iterable[Crash], snapshot: Snapshot) -> tuple[Crash, ...]:
-    """Return the crashes with what was read since, and each pod as the pod watch shows it now; without those whose pod ended meanwhile."""
+    """Return the crashes with what was read since and the pods as the watch shows them now, without pods that ended."""
     found = []
     for crash in crashes:
         evidence = snapshot.evidence.get(crash.seat.key)
@@ -170,7 +171,7 @@ def with_reads(crashes: Iterable[Crash], snapshot: Snapshot) -> tuple[Crash, ...
 
 
 def _may_be_over(runs: tuple[ContainerEnd, ...], member: MemberView, since_s: float) -> bool:
-    """True when a member is in the group and was described before a run of some container ended that can hold its id."""
+    """True when a member is in the group and was described before a run of a container that can hold its id ended."""
     if member.member_epoch is None or member.is_away:
         return False
     return any(run.end is not None and since_s < run.end.finished_at_s for run in runs)
@@ -194,8 +195,10 @@ def process_may_live(c: Crash) -> Hit | None:
         return None
     going = next((run.container for run in c.runs if run.end is None or run.end.finished_at_s <= c.member_since_s), "")
     if going:
-        return Hit(ReleaseGuard.PROCESS_MAY_LIVE, f"container {going} can hold this id too, and no end of it since is known")
-    return Hit(ReleaseGuard.PROCESS_MAY_LIVE, f"its member was described first less than {MARGIN_S:g} s before that, and clocks differ")
+        sentence = f"container {going} can hold this id too, and no end of it since is known"
+    else:
+        sentence = f"its member was described first less than {MARGIN_S:g} s before that, and clocks differ"
+    return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)
 
 
 def end_doubted(c: Crash) -> Hit | None:
@@ -205,7 +208,7 @@ def end_doubted(c: Crash) -> Hit | None:
 
 
 def other_process(c: Crash) -> Hit | None:
-    """Hold unless the pod is the only one left of those that were there when the member joined, with no run of it lost."""
+    """Hold unless the pod is the only one left of those there when the member joined, with none of its runs lost."""
     # A live pod is a suspect for a lost run, and stays one when an operator began after the object showed it.
     has_lost = c.pod.has_lost or any(s.uid == c.pod.uid for s in c.history.members.suspects)
     if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not has_lost:
@@ -297,7 +300,8 @@ def plan_releases(crashes: Iterable[Crash]) -> tuple[tuple[Release, ...], tuple[
 
 def with_crashes(seats: Mapping[str, SeatMemory], crashes: Iterable[Crash]) -> Mapping[str, SeatMemory]:
     """Return the memories of seats in which it is noted since when each of them is known to have crashed."""
-    return {**seats, **{c.seat.key: replace(seats.get(c.seat.key, NOTHING_REMEMBERED), crash=c.record) for c in crashes}}
+    crashed = {c.seat.key: replace(seats.get(c.seat.key, NOTHING_REMEMBERED), crash=c.record) for c in crashes}
+    return {**seats, **crashed}
 
 
 def _session_s(snapshot: Snapshot, group: GroupView) -> float:
@@ -329,11 +333,12 @@ def _finding(c: Crash, hit: Hit) -> Finding:
     is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
     ended_at = _as_rfc3339(c.record.ended_at_s)
     sentence = f"its process ended at {ended_at} without leaving; {hit.sentence}"
+    advise = remedies.let_in if is_certain else remedies.wait_for_session
     return Finding(
         kind=ExceptionKind.MISSING,
         reason=hit.guard.value,
         sentence=sentence if is_certain else f"may be held by a process that ended at {ended_at}: {hit.sentence}",
-        remedy=hit.remedy or (remedies.let_in if is_certain else remedies.wait_for_session)(c.snapshot.namespace, c.pod.pod_name),
+        remedy=hit.remedy or advise(c.snapshot.namespace, c.pod.pod_name),
         subject=Subject(instance_id=c.seat.key, member_id=c.member.member_id, pod_name=c.pod.pod_name),
         is_transient=hit.guard in _PASSING,
         requeue_after_s=hit.requeue_after_s,

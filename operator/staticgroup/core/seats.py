@@ -1,9 +1,9 @@
 """The table of seats: who should be in the group, who is, and what is known of both.
 
 A seat is one place in the group that this StaticGroup has issued an id for. It is wanted (its ordinal is one of the
-workload's) or departed (a member holds it though nobody wants it). A wanted seat that no healthy member holds is away (its pod
-restarts, which is what sessions are for) or missing (its pod is Ready for a while and nobody holds the id, as with a client
-that was fenced and never says so). Members without a seat are foreign (static, but not of our shape) or dynamic (no id).
+workload's) or departed (a member holds it though nobody wants it). A wanted seat that no healthy member holds is away
+(its pod restarts, which is what sessions are for) or missing (its pod has been Ready for a while and nobody holds the
+id, because its client was fenced, for example). Members without a seat are foreign (static with another id) or dynamic.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ MISSING_AFTER_READY_S = 30.0
 """A Ready pod gets this long to join before its member counts as missing: librdkafka joins within 1-3 s, and a
 KIP-848 join may wait one heartbeat of every other member."""
 OVERDUE_AFTER_S = 300.0
-"""A member that is away for so long is no longer away for a restart: its pod is unschedulable, without image, crash-looping,
-or is not even made."""
+"""A member that is away for longer is not merely restarting: its pod is unschedulable, crash-looping or missing."""
 SAME_MEMBER_READY_S = 60.0
 """A pod that is Ready this long has mostly joined; a member seen beside two such pods is not known to be of either."""
 COORDINATOR_CHANGE_SETTLE_S = 2.0
@@ -69,7 +68,7 @@ class Seat:
     ----------
     key: the id that its holder shows. ordinal: -1 for the memory of an id that no template makes any more.
     pod_name: of the pod that would carry the id; "" likewise.
-    pod_names: of a departed or crashed seat, all the pods that may hold the id by one template or another; `pod_name` is the first.
+    pod_names: of a departed or crashed seat, all pods that may hold the id by any template; `pod_name` is the first.
     holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
     memory: as of this reading.
     """
@@ -170,7 +169,8 @@ def build_seat_table(
     ]
     seats += _departed(naming, expected, held, reading)
     seats += _vacated(naming, expected, held, reading)
-    foreign = (m for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None for m in _sorted(held[key]))
+    unknown = (key for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None)
+    foreign = (m for key in unknown for m in _sorted(held[key]))
     dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
     return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic), role=role)
 
@@ -190,9 +190,7 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
     return instance_id not in expected and naming.ordinal_of(instance_id) is not None
 
 
-def pods_without_id(
-    naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]
-) -> tuple[KnownPod, ...]:
+def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name."""
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
@@ -232,22 +230,20 @@ class _Reading:
             replaced=self._replaced(key, pod_name, before, holders),
         )
         standing = self._standing(key, pod_name, holders, memory)
-        return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=tuple(holders), memory=memory)
+        holding = tuple(holders)
+        return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=holding, memory=memory)
 
-    def _standing(
-        self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory
-    ) -> Standing:
+    def _standing(self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory) -> Standing:
         """Tell how a wanted seat stands.
 
-        Notes
-        -----
-        Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that was
-        refused before its predecessor was released may never ask again (librdkafka).
+        Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that
+        was refused before its predecessor was released may never ask again (librdkafka).
         """
         pod, absent_since_s = self._by_name.get(pod_name), memory.absent_since_s
         if holders:
             is_refused = memory.release is not None and memory.release.member_id == holders[0].member_id
-            if holders[0].is_away and is_refused and pod is not None and self._ready_for_s(pod) >= MISSING_AFTER_READY_S:
+            is_late = pod is not None and self._ready_for_s(pod) >= MISSING_AFTER_READY_S
+            if holders[0].is_away and is_refused and is_late:
                 return Standing.MISSING
             return Standing.AWAY if holders[0].is_away else Standing.JOINED
         absent_for_s = self.now_s - (self.now_s if absent_since_s is None else absent_since_s)
@@ -316,7 +312,7 @@ class _Reading:
     def _replaced(
         self, key: str, pod_name: str, before: SeatMemory, holders: Sequence[MemberView]
     ) -> tuple[str, float, int] | None:
-        """Note that another member took the place of the one that was seen beside a pod which has been Ready since before that."""
+        """Note that another member replaced the one that was seen, beside a pod that was Ready before that already."""
         pod, uid = self._by_name.get(pod_name), self._settled_uids.get(key)
         if not holders or pod is None or pod.uid != uid or pod.ready_since_s is None:
             return None
@@ -334,7 +330,7 @@ class _Reading:
 
         Settled means: described as gone, nothing in flight, under the coordinator that acknowledged it, or twice at
         least two seconds apart under another one. A classic removal is acknowledged before it is durable. A group that
-        expired has no rest to wait for, but a coordinator that has only just loaded may not show a group that exists: its
+        expired needs no rest, but a coordinator that has only just loaded may not show a group that exists, so its
         absence, too, is believed at the second reading.
         """
         group, now_s = self.group, self.now_s

@@ -28,9 +28,9 @@ class FreshRead:
     Parameters
     ----------
     is_expected: the workload, read consistently, wants this ordinal.
-    objects: name and uid of each pod object that has one of the seat's pod names and may hold its id; () when reads by name found none.
+    objects: name and uid of each pod object that has a pod name of the seat and may hold its id; () for none.
     resource_version: of that consistent read, the newest of several.
-    barrier_passed: the pod watch was brought up to `resource_version` afterwards, in every namespace that it may follow.
+    barrier_passed: the pod watch was brought up to `resource_version` afterwards, in every namespace it may follow.
     """
 
     is_expected: bool
@@ -62,31 +62,31 @@ class Snapshot:
     workload: None when the StatefulSet does not exist, or cannot be read.
     workload_problem: why it cannot be read; "" when it was read, or found not to exist.
     is_workload_unfit: it was read, and is not as a workload of its kind must be.
-    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch; age_s: for how long it exists, seconds.
+    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch. age_s: its age, seconds.
     pods: present pods that the workload owns, by ordinal name.
     known: every pod that the watch has seen under the workload's name, present or gone.
-    others: of any other name or namespace, those that live or may and have carried an id of this StaticGroup; only looked for while
-        an earlier template is remembered, and, of whatever name, before the first id with a written scope is issued.
+    others: pods of other names or namespaces that may live and have carried an id of ours; read only while an earlier
+        template is remembered, and, of any name, before the first id with a written scope is issued.
     group: the group as described; a KafkaProblem when it could not be read completely.
     evidence: by the key of each departed seat, and of each whose pod has had a crash.
-    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0 when it does not matter.
+    described_at_s: when the group was asked for, operator's clock, seconds since the Unix epoch; 0.0: not needed.
     watch: name of the pod watch; "" while it is not whole.
     carried_elsewhere: ids of members that a pod carries as they are, which is no seat of the workload.
-    copies: pods that live, are no seat of the workload, and carry an id that it calls for and that nobody else can issue.
+    copies: live pods that are no seat of the workload and carry an id that it calls for and nobody else can issue.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
     same_scope: other StaticGroups (namespace/name) of what may be the same Kafka group whose ids have the same scope.
-    prior_claims: why an id that the next pods would get is that of another one of them, each as a sentence without a full stop.
+    prior_claims: why an id that the next pods would get is another StaticGroup's: sentences without a full stop.
     collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
     webhook_served: our MutatingWebhookConfiguration is installed and trusts the operator's certificate.
     advice: what the fleet learner recommends for the group; None while recommendations are not read.
-    asked_by_others_ms: the longest session timeout that other StaticGroups want by themselves for the one setting of the same group; 0: none.
+    asked_by_others_ms: longest session timeout that other StaticGroups of the group want for its setting; 0: none.
     unheard: those of them that have not said it yet.
     sight: what is known of the pods that may hold members; None before ids are issued.
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
-    is_word_refused: the ClusterKafkaConnection does not allow that the user says which ids are his alone: neither by `identity.exclusive`, nor
-        by a scope that was not drawn for his StaticGroup.
+    is_word_refused: the ClusterKafkaConnection accepts no claim of the user that ids are theirs alone, neither by
+        `identity.exclusive` nor by a scope that was not drawn for their StaticGroup.
     """
 
     namespace: str
@@ -197,15 +197,15 @@ class SeatMemory:
 
     Parameters
     ----------
-    departed_since_s: since when it is known to be unwanted; None: it is wanted, or was not looked at. Lost at a restart,
-        which only lengthens holds.
-    absent_since_s: since when it is wanted and nobody holds it; None: somebody does, or it was not looked at. Lost at a
-        restart, which only puts off what is said of it.
+    departed_since_s: since when it is known to be unwanted; None: wanted, or not checked. A restart loses it, which
+        only lengthens holds.
+    absent_since_s: since when it is wanted and nobody holds it; None: held, or not checked. A restart loses it, which
+        only delays what the status says.
     sightings: (member_id, uid of the newest pod, since_s) in order of first sight; lost at a restart.
     removal: its acknowledged removal; durable; None when there is none.
     release: of the last member that was released from it; lost at a restart.
     crash: of its present holder; lost at a restart.
-    replaced: (member_id of its present holder, since_s, how often in a row), where it took the place of another one although the
+    replaced: (member_id of its present holder, since_s, how often in a row) where it replaced another one although the
         pod was Ready all the while; lost at a restart.
     """
 
@@ -234,9 +234,9 @@ class History:
     group_config: what the operator has set on the group; durable but for the last write.
     seats: by key, of those of which there is something to remember.
     members: who was there when each of them joined; durable.
-    connect_work: how many connectors and tasks the workers of a Connect cluster held together when they were last read and none
-        was kept back for the return of a lost worker; lost at a restart, which only loses how many are; None: not known.
-    templates_idle_since_s: since when nothing is known to have an id of an earlier template, seconds since the Unix epoch.
+    connect_work: how many connectors and tasks the workers of a Connect cluster held when they were last read and
+        nothing was kept for a lost worker; None: not known. A restart loses it.
+    templates_idle_since_s: since when no known id is of an earlier template, seconds since the Unix epoch.
     """
 
     injected: Injected | None = None

@@ -1,8 +1,8 @@
 """What the workload object says, reduced to what the decisions need, whatever its kind.
 
-The one interface to workloads: which ordinals are wanted, what the status counts, whether a roll is on its way. A StatefulSet
-wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a kind does not tell
-is never assumed of it (`api.workloads.WorkloadKind`).
+The one interface to workloads: which ordinals are wanted, what the status counts, whether a roll is on its way. A
+StatefulSet wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a
+kind does not say is never assumed (`api.workloads.WorkloadKind`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RUNS_MAX: Final = 256
 
 
 class JavaOptions(StrEnum):
-    """What a container of the pod template says of KAFKA_OPTS; the text itself, which may hold a secret, is not kept."""
+    """What a container of the pod template says of KAFKA_OPTS, without the text itself, which may hold a secret."""
 
     ABSENT = "absent"
     PERHAPS_FROM_ELSEWHERE = "perhaps from envFrom"
@@ -107,7 +107,7 @@ class WorkloadView:
 
     @property
     def reach(self) -> tuple[range, ...]:
-        """Ordinals that hold all wanted ones, as few ranges: what is remembered of a long list with holes must stay cheap."""
+        """Ordinals that include all wanted ones, as few ranges: a long list with holes must stay cheap to remember."""
         if self.listed is None or len(self.listed) <= RUNS_MAX:
             return self.runs
         return (range(self.listed[0], self.listed[-1] + 1),)

@@ -20,8 +20,8 @@ CHAINS = (
             (
                 "DELETED with running containers counts as dead",
                 (
-                    "gone = replace(known, state=PodState.SUSPECT, object_present=False,",
-                    "gone = replace(known, state=PodState.DEAD, object_present=False,",
+                    "known, state=PodState.SUSPECT, object_present=False,",
+                    "known, state=PodState.DEAD, object_present=False,",
                 ),
             ),
             (

@@ -25,7 +25,7 @@ EDGES = (
         "runs known from the last word alone",
         "core/evidence/certificate.py",
         BOOK,
-        (" and not is_terminal(version) and all(", " and all("),
+        (" and not is_terminal(version)\n", "\n"),
     ),
     mutant(
         "runs known where a container has no entry",

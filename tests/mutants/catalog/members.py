@@ -25,7 +25,7 @@ SUSPECTS = tuple(
         ("guessed member silences a suspect", (" or attribution.is_guessed or", " or")),
         ("member of whom nothing is known silences a suspect", ("    return attribution is None or attribution.is_guessed", "    return attribution is not None and (attribution.is_guessed)")),
         ("one silent seat of a suspect is enough", ("suspect.uid in present or any(", "suspect.uid in present or all(")),
-        ("seats that a suspect cannot hold are its own", ("any(may_hold(suspect, i) and _may_be_of", "any(_may_be_of")),
+        ("seats that a suspect cannot hold are its own", ("any(may_hold(suspect, i) for i in ids)", "any(True for i in ids)")),
         ("suspect whose object exists is silent", ("if suspect.uid in present or any(", "if any(")),
         ("silence goes on over a pause", ("now_s if is_first or suspect.silent_since_s is None", "now_s if suspect.silent_since_s is None")),
         ("silence begins anew at each look", ("now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s", "now_s")),
@@ -42,7 +42,7 @@ HOLDING = tuple(
         ("pod of another name holds the id", (" or pod.pod_name not in self.pod_names", "")),
         ("pod of the name that carries another id cannot hold this one", ("        return not is_fixed or any(", "        return any(")),
         ("ids that can be edited are fixed", ("pod.ids_are_fixed and ", "")),
-        ("fixed id of somebody else tells that a pod holds none of ours", (" and any(self.naming.is_own(i) for i in pod.instance_ids)", "")),
+        ("fixed id of somebody else tells that a pod holds none of ours", (" and any(map(self.naming.is_own, pod.instance_ids))", "")),
         ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in pod.instance_ids)", "")),
         ("pod with a fixed id of ours may hold any", ("is_fixed = isinstance(pod, KnownPod) and", "is_fixed = False and")),
     )
@@ -98,7 +98,7 @@ MEMORY_OF_MEMBERS = tuple(
         ("end leaves the carriers as they are", ("{i: a.without(sight.ended) for", "{i: a for")),
         ("silence shorter than two sessions", ("*(2 * ms / 1000 for ms in session_timeouts_ms), ", "")),
         ("silence shorter than a grace period", (", *graces_s))", ",))")),
-        ("member that came back after a durable leave is dead", ("carriers=frozenset((UNATTRIBUTED,)))\n        for", "carriers=frozenset())\n        for")),
+        ("member that came back after a durable leave is dead", ("unknown = frozenset((UNATTRIBUTED,))\n", "unknown = frozenset()\n")),
         ("next member of a seat taken for one that came back", ("if held.get(i) == m}", "}")),
     )
 )
@@ -125,10 +125,10 @@ STATUS_OF_MEMBERS = tuple(
 )
 RETURNED = (
     mutant("member that came back removed again", "core/guards.py", VERIFICATION, ("    returned,\n    carriers_left,\n", "    carriers_left,\n")),
-    mutant("member that came back forgotten with its removal", "core/plan.py", VERIFICATION, ("return with_living(members, held, {r.instance_id: r.member_id for r in history.removals} if is_durable else {}, sight.dated_at_s)", "return members")),
+    mutant("member that came back forgotten with its removal", "core/plan.py", VERIFICATION, ("return with_living(members, held, removed, sight.dated_at_s)", "return members")),
     mutant("classic leave taken for durable", "core/plan.py", VERIFICATION, ("is_durable = group.group_type is not GroupType.CLASSIC", "is_durable = True")),
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
-    mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        return Hit(", "    if False:\n        return Hit(")),
+    mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        sentence =", "    if False:\n        sentence =")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
     mutant("first ids issued under a watch that has not seen all", "core/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
     mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
@@ -149,7 +149,7 @@ LOST = (
             ("loss that is known not to be over forgotten by the next", (" and lost_boot != UNKNOWN_BOOT:", ":")),
             ("lost run outlives a reboot", ('is_over = boot and lost_boot not in ("", UNKNOWN_BOOT, boot)', "is_over = False")),
             ("lost run of an unknown boot ended by any", ('lost_boot not in ("", UNKNOWN_BOOT, boot)', 'lost_boot not in ("", boot)')),
-            ("lost run not asked before a certificate", ("runs_known=seen.runs_known, has_lost=seen.has_lost)", "runs_known=seen.runs_known)")),
+            ("lost run not asked before a certificate", ("runs_known=seen.runs_known, has_lost=seen.has_lost\n", "runs_known=seen.runs_known\n")),
             ("boot of a node that is out of service believed", ('boot, lost = node.boot if node is not None and is_known else ""', 'boot, lost = node.boot if node is not None else ""')),
         )
     ),
@@ -157,8 +157,8 @@ LOST = (
         mutant(name, "core/evidence/certificate.py", LOST_RUNS, change)
         for name, change in (
             ("lost run forgotten", ("if has_lost else None)\n", "if False else None)\n")),
-            ("run that is lost is counted when the next one runs only", ("        elif end is not None and is_named and container.phase is ContainerPhase.TERMINATED", "        elif False and end is not None and container.phase is ContainerPhase.TERMINATED")),
-            ("restart of a lost run that its kubelet counts at once counted again", ("container.phase is not ContainerPhase.WAITING or not is_named", "container.phase is not ContainerPhase.WAITING")),
+            ("run that is lost is counted when the next one runs only", ("        elif end is not None and is_named and phase is ContainerPhase.TERMINATED", "        elif False and end is not None and phase is ContainerPhase.TERMINATED")),
+            ("restart of a lost run that its kubelet counts at once counted again", ("phase is not ContainerPhase.WAITING or not is_named", "phase is not ContainerPhase.WAITING")),
         )
     ),
     mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("    has_lost = c.pod.has_lost or any(", "    has_lost = any(")),

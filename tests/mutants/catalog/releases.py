@@ -81,7 +81,7 @@ ON_ITS_WAY = (
         "pod that was refused before its release not named",
         "core/seats.py",
         RELEASES,
-        ("            if holders[0].is_away and is_refused and pod is not None and", "            if False and pod is not None and"),
+        ("            if holders[0].is_away and is_refused and is_late:", "            if False:"),
     ),
     mutant("release taken for verified while the member is there", "core/seats.py", RELEASES, ("return record if is_there else replace(", "return replace(")),
     mutant("crashed seats not read afresh", "core/plan.py", RELEASES, ("        reads += [crash.seat for crash in crashes if may_be_read(crash)]\n", "")),

@@ -1,7 +1,7 @@
 """The ClusterKafkaConnection: a connection that belongs to no namespace and that some namespaces may use.
 
-The one idea: its owner says which namespaces may use it, and nobody else sees its Secrets, which are in a namespace of the
-owner. By default no namespace may use it.
+The one idea: its owner says which namespaces may use it, by default none, and only the owner sees its Secrets, which
+are in a namespace of the owner.
 """
 
 from enum import StrEnum
@@ -16,7 +16,8 @@ _NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 LABEL_KEY_MAX: Final = 317
 """A DNS subdomain of 253 characters, a slash and a name of 63."""
 LabelKey = Annotated[
-    str, StringConstraints(min_length=1, max_length=LABEL_KEY_MAX, pattern=rf"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$")
+    str,
+    StringConstraints(min_length=1, max_length=LABEL_KEY_MAX, pattern=rf"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?{_NAME}$"),
 ]
 LabelValue = Annotated[str, StringConstraints(max_length=63, pattern=rf"^({_NAME})?$")]
 
@@ -36,8 +37,8 @@ class LabelRequirement(ApiModel):
     model_config = ruled(
         rule(
             "(self.operator in ['In', 'NotIn']) == (self.values.size() > 0)",
-            "spec.allowedNamespaces[].selector.matchExpressions[].values is required with In and NotIn and forbidden with "
-            "Exists and DoesNotExist",
+            "spec.allowedNamespaces[].selector.matchExpressions[].values is required with In and NotIn and forbidden "
+            "with Exists and DoesNotExist",
             field_path=".values",
         )
     )
@@ -55,8 +56,8 @@ class NamespaceSelector(ApiModel):
     model_config = ruled(
         rule(
             "has(self.matchLabels) || has(self.matchExpressions)",
-            "spec.allowedNamespaces[].selector must ask for a label, because an empty one would select every namespace: "
-            "for that, ask that kubernetes.io/metadata.name exists",
+            "spec.allowedNamespaces[].selector must ask for a label, because an empty one would select every "
+            "namespace: for that, ask that kubernetes.io/metadata.name exists",
         )
     )
 
@@ -76,22 +77,23 @@ class AllowedNamespaces(ApiModel):
     )
     selector: NamespaceSelector | None = Field(
         None,
-        description="Namespaces by label, beside those by name. Anybody with the right to label a namespace can then let it in. "
-        "Default: none.",
+        description="Namespaces by label, beside those by name. Anybody with the right to label a namespace can then "
+        "let it in. Default: none.",
     )
     group_prefixes: Annotated[
         list[Annotated[str, StringConstraints(min_length=1, max_length=249)]], Field(max_length=100)
     ] = Field(
         [],
-        description="What spec.groupId of their StaticGroups must begin with, one of these. For any other group nothing is asked of the "
-        "brokers. Default: any group that the principal may read.",
+        description="What spec.groupId of their StaticGroups must begin with, one of these. For any other group "
+        "nothing is asked of the brokers. Default: any group that the principal may read.",
         json_schema_extra=SET,
     )
     allow_exclusive: bool = Field(
         False,
-        description="Whether spec.identity.exclusive of their StaticGroups counts, and a spec.identity.scope that was not drawn for them: the "
-        "word of a namespace that ids are its own, by which members are removed. Default false. Give it only with groupPrefixes that are one namespace's, because "
-        "members of another one, or of another cluster, may have the same ids.",
+        description="Whether spec.identity.exclusive of their StaticGroups counts, and a spec.identity.scope that was "
+        "not drawn for them: the word of a namespace that ids are its own, by which members are removed. Default "
+        "false. Give it only with groupPrefixes that are one namespace's, because members of another one, or of "
+        "another cluster, may have the same ids.",
     )
 
     def has_group(self, group_id: str) -> bool:
@@ -104,14 +106,14 @@ class ClusterKafkaConnectionSpec(KafkaConnectionSpec):
 
     secret_namespace: DnsLabel | None = Field(
         None,
-        description="Namespace of the Secrets that are named here, and the one to which a tokenFile or awsMskIam must be "
-        "shared. Default: the operator's own.",
+        description="Namespace of the Secrets that are named here, and the one to which a tokenFile or awsMskIam must "
+        "be shared. Default: the operator's own.",
     )
     allowed_namespaces: Annotated[list[AllowedNamespaces], Field(max_length=100)] = Field(
         [],
-        description="Namespaces whose StaticGroups may use it, and for what; each entry that names or selects a namespace allows it "
-        "something more. Default: none. One that is taken away is refused at once: "
-        "nothing more is asked of the brokers for its StaticGroups, and no member is removed.",
+        description="Namespaces whose StaticGroups may use it, and for what; each entry that names or selects a "
+        "namespace allows it something more. Default: none. One that is taken away is refused at once: nothing more is "
+        "asked of the brokers for its StaticGroups, and no member is removed.",
         json_schema_extra=ATOMIC,
     )
 

@@ -1,7 +1,7 @@
 """Describe the little of a status that must survive a restart: what was injected and issued, and what settles.
 
-Who may be removed is remembered beside it (`members`). What is lost of either is never taken for innocence: departed members
-then wait for their session to expire.
+`members` keeps beside it who may be removed. Losing either proves nothing: departed members then wait for their session
+to expire.
 """
 
 from enum import StrEnum
@@ -66,8 +66,8 @@ class InjectedEnv(ApiModel):
     )
     value: Annotated[str, StringConstraints(min_length=1, max_length=INJECTED_VALUE_MAX)] | None = Field(
         None,
-        description="The variable's value, in which the kubelet expands $(STATICGROUP_POD_NAME), the pod's name; absent: "
-        "the variable reads the annotation.",
+        description="The variable's value, in which the kubelet expands $(STATICGROUP_POD_NAME), the pod's name; "
+        "absent: the variable reads the annotation.",
     )
 
 
@@ -82,7 +82,8 @@ class InjectedWorker(ApiModel):
         description="True: KAFKA_OPTS is written where the container has none, because its image sets none."
     )
     host_variable: Annotated[str, StringConstraints(max_length=128)] = Field(
-        description="Variable that receives the pod's name in its headless Service where the container has none; empty: none."
+        description="Variable that receives the pod's name in its headless Service where the container has none; "
+        "empty: none."
     )
 
 
@@ -104,8 +105,8 @@ class InjectedStatus(ApiModel):
     # Absent, not false: what was written before the field was known means the same, and is written again unchanged.
     suffix_follows_preset: bool | None = Field(
         None,
-        description="True: suffix Auto stands for what the preset's client appends. Absent: it stands for nothing, because "
-        "ids were issued with suffix None, once the default.",
+        description="True: suffix Auto stands for what the preset's client appends. Absent: it stands for nothing, "
+        "because ids were issued with suffix None, once the default.",
     )
     ids: Annotated[list[InjectedId], Field(min_length=1, max_length=INJECTED_IDS_MAX)] = Field(
         description="The ids of a pod, one for each of its consumers.", json_schema_extra=list_map("annotation")
@@ -123,8 +124,8 @@ class Issued(ApiModel):
     """Remember every id ever issued, compactly."""
 
     ordinals: OrdinalsText = Field(
-        description="Ordinals that have been given an id, as ranges such as 0-4,7; narrow gaps are filled when they are too "
-        "many to list."
+        description="Ordinals that have been given an id, as ranges such as 0-4,7; narrow gaps are filled when they "
+        "are too many to list."
     )
     templates: Annotated[list[IdTemplate], Field(max_length=TEMPLATES_MAX)] = Field(
         [], description="Earlier id templates, oldest first, at most 8.", json_schema_extra=ATOMIC

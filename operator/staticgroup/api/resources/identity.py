@@ -41,14 +41,15 @@ class Preset(StrEnum):
 IMPLIED_SUFFIXES: Final[Mapping[Preset, SuffixStyle]] = MappingProxyType(
     {Preset.SPRING_BOOT: SuffixStyle.SPRING, Preset.KAFKA_STREAMS: SuffixStyle.STREAMS}
 )
-"""What the client of a preset appends to the id it is given, also when a pod has only one member; the others append nothing.
+"""What a preset's client appends to the id it is given, even when a pod has only one member; others append nothing.
 
-Sources: see `identifiers.client_suffixes`. SmallRye's Kafka connector, which Quarkus uses, and librdkafka hand the id on as
-it is.
+Sources: see `identifiers.client_suffixes`. SmallRye's Kafka connector (of Quarkus) and librdkafka use the id as it is.
 """
 
 
-JAVA_PRESETS: Final = frozenset({Preset.SPRING_BOOT, Preset.QUARKUS, Preset.KAFKA_STREAMS, Preset.CONNECT, Preset.DEBEZIUM})
+JAVA_PRESETS: Final = frozenset(
+    {Preset.SPRING_BOOT, Preset.QUARKUS, Preset.KAFKA_STREAMS, Preset.CONNECT, Preset.DEBEZIUM}
+)
 """Presets of which the client is known to be Apache Kafka's for Java; that of any other may be librdkafka."""
 
 
@@ -158,8 +159,9 @@ class Identity(ApiModel):
         ),
         rule(
             f"size(self.env) == 0 || !(self.preset in {PRESETS_OF_THE_AGENT})",
-            "spec.identity.env replaces the variables of presets Connect and Debezium, which are those that the agent in a worker reads: remove "
-            "it and name the container in spec.identity.container, or set spec.identity.preset to Custom",
+            "spec.identity.env replaces the variables of presets Connect and Debezium, which are those that the agent "
+            "in a worker reads: remove it and name the container in spec.identity.container, or set "
+            "spec.identity.preset to Custom",
             field_path=".env",
             reason="FieldValueForbidden",
         ),
@@ -203,21 +205,21 @@ class Identity(ApiModel):
         ),
         rule(
             "self.agent != 'Inject' || self.preset != 'Custom'",
-            "spec.identity.agent Inject is of no use while spec.identity.preset is Custom, whose variables the agent does not read: "
-            "leave spec.identity.preset out, or set spec.identity.agent to Provided",
+            "spec.identity.agent Inject is of no use while spec.identity.preset is Custom, whose variables the agent "
+            "does not read: leave spec.identity.preset out, or set spec.identity.agent to Provided",
             field_path=".agent",
         ),
         rule(
             "!has(self.scope) || self.template.contains('{scope}')",
-            "spec.identity.scope is of no use while spec.identity.template has no {scope}: put {scope} into spec.identity.template, or "
-            "leave spec.identity.scope out of a new StaticGroup",
+            "spec.identity.scope is of no use while spec.identity.template has no {scope}: put {scope} into "
+            "spec.identity.template, or leave spec.identity.scope out of a new StaticGroup",
             field_path=".scope",
             reason="FieldValueForbidden",
         ),
         rule(
             "!has(oldSelf.scope) || (has(self.scope) && self.scope == oldSelf.scope)",
-            "spec.identity.scope is immutable and stays, because another one renames every member: leave it as it is, or delete this "
-            "StaticGroup and create one with the other scope, or without",
+            "spec.identity.scope is immutable and stays, because another one renames every member: leave it as it is, "
+            "or delete this StaticGroup and create one with the other scope, or without",
             field_path=".scope",
             reason="FieldValueForbidden",
         ),
@@ -227,17 +229,19 @@ class Identity(ApiModel):
         "{podName}.{scope}",
         description="How the id of a pod is built. Placeholders: {podName}, {ordinal}, {namespace}, {workloadName}, "
         "{groupName} (the name of this StaticGroup) and {scope} (8 hex digits that are unique to this StaticGroup, "
-        "across clusters, unless scope says which). Must contain {podName} or {ordinal}. Default {podName}.{scope}. Without {scope} departed "
-        "members are removed only when exclusive is true. Change it only to adopt ids that are in use already.",
+        "across clusters, unless scope says which). Must contain {podName} or {ordinal}. Default {podName}.{scope}. "
+        "Without {scope} departed members are removed only when exclusive is true. Change it only to adopt ids that "
+        "are in use already.",
     )
     scope: Annotated[str, StringConstraints(min_length=8, max_length=8, pattern=SCOPE_PATTERN)] | None = Field(
         None,
-        description="What {scope} stands for: 8 hex digits, and your word that no other cluster, namespace or StaticGroup of this Kafka "
-        "group uses them. So a StaticGroup that is created again keeps its ids, and a repository can hold them. Default: drawn by the "
-        "operator, other ones for each StaticGroup. Immutable; a StaticGroup that exists takes only what status.injected.scope says. "
-        "Ids may then be older than the StaticGroup: members that are described before its pods were watched for ten minutes (the operator's "
-        "settle) are removed only once they have joined again. Over a ClusterKafkaConnection it counts for removals only where that "
-        "allows exclusive.",
+        description="What {scope} stands for: 8 hex digits, and your word that no other cluster, namespace or "
+        "StaticGroup of this Kafka group uses them. So a StaticGroup that is created again keeps its ids, and a "
+        "repository can hold them. Default: drawn by the operator, other ones for each StaticGroup. Immutable; a "
+        "StaticGroup that exists takes only what status.injected.scope says. Ids may then be older than the "
+        "StaticGroup: members that are described before its pods were watched for ten minutes (the operator's settle) "
+        "are removed only once they have joined again. Over a ClusterKafkaConnection it counts for removals only where "
+        "that allows exclusive.",
     )
     exclusive: bool = Field(
         False,
@@ -248,15 +252,15 @@ class Identity(ApiModel):
     members_per_pod: Annotated[int, Field(ge=1, le=MEMBERS_PER_POD_MAX)] = Field(
         1,
         description="Group members that one injected id becomes, 1 to 64: Kafka Streams' num.stream.threads or "
-        "Spring's concurrency. Default 1. Must match the client, or its extra members count as foreign. More than 1 needs a "
-        "suffix, given or implied by preset or role.",
+        "Spring's concurrency. Default 1. Must match the client, or its extra members count as foreign. More than 1 "
+        "needs a suffix, given or implied by preset or role.",
     )
     suffix: SuffixStyle = Field(
         SuffixStyle.AUTO,
-        description="What the client itself appends to the id. Auto (default): Streams where spec.role is Streams, else what "
-        "the client of preset appends, Spring for SpringBoot, Streams for KafkaStreams, else nothing; None: nothing; Streams: -1 to -N; Spring: -0 to -(N-1); Custom: "
-        "customSuffixes. N is membersPerPod. A StaticGroup that issued its ids with None keeps to it under Auto, see "
-        "status.injected.suffixFollowsPreset.",
+        description="What the client itself appends to the id. Auto (default): Streams where spec.role is Streams, "
+        "else what the client of preset appends, Spring for SpringBoot, Streams for KafkaStreams, else nothing; None: "
+        "nothing; Streams: -1 to -N; Spring: -0 to -(N-1); Custom: customSuffixes. N is membersPerPod. A StaticGroup "
+        "that issued its ids with None keeps to it under Auto, see status.injected.suffixFollowsPreset.",
     )
     custom_suffixes: (
         Annotated[
@@ -272,11 +276,11 @@ class Identity(ApiModel):
     )
     preset: Preset = Field(
         Preset.GENERIC,
-        description="Whose variables are injected while env is empty. Generic (default; KafkaStreams or Connect where that is "
-        "spec.role), Librdkafka and Quarkus: KAFKA_GROUP_INSTANCE_ID and KAFKA_SESSION_TIMEOUT_MS; SpringBoot: SPRING_KAFKA_CONSUMER_PROPERTIES_...; "
-        "KafkaStreams: KAFKA_STREAMS_...; Connect: STATICGROUP_CONNECT_..., which the agent in a Connect worker reads; Debezium: "
-        "the same and, where the container has none and no envFrom, ADVERTISED_HOST_NAME, by which Debezium's image advertises the pod's name; "
-        "Custom: those of env.",
+        description="Whose variables are injected while env is empty. Generic (default; KafkaStreams or Connect where "
+        "that is spec.role), Librdkafka and Quarkus: KAFKA_GROUP_INSTANCE_ID and KAFKA_SESSION_TIMEOUT_MS; SpringBoot: "
+        "SPRING_KAFKA_CONSUMER_PROPERTIES_...; KafkaStreams: KAFKA_STREAMS_...; Connect: STATICGROUP_CONNECT_..., "
+        "which the agent in a Connect worker reads; Debezium: the same and, where the container has none and no "
+        "envFrom, ADVERTISED_HOST_NAME, by which Debezium's image advertises the pod's name; Custom: those of env.",
     )
     container: DnsLabel | None = Field(
         None, description="Container that receives the preset's variables. Default: the first container of the pod."
@@ -290,14 +294,14 @@ class Identity(ApiModel):
     method: InjectionMethod = Field(
         InjectionMethod.AUTO,
         description="How a new pod comes to its id. Policy: an admission policy of the API server (Kubernetes 1.36 or "
-        "newer); Webhook: the operator, which the API server asks (any version; a pod that is created while no replica answers "
-        "gets none, and is named); None: you set the id yourself and the operator verifies it; Auto (default): Policy where it "
-        "is served, Webhook where not. status.injected.method says which it is.",
+        "newer); Webhook: the operator, which the API server asks (any version; a pod that is created while no replica "
+        "answers gets none, and is named); None: you set the id yourself and the operator verifies it; Auto (default): "
+        "Policy where it is served, Webhook where not. status.injected.method says which it is.",
     )
     agent: AgentSource = Field(
         AgentSource.PROVIDED,
-        description="How the agent that keeps a Connect worker's id comes into its process; only with role Connect. Provided (default): it "
-        "is in the pod template. Inject: with the id, the next pods get an init container of the operator's image that brings it, a volume, "
-        "and -javaagent behind the KAFKA_OPTS of the worker's container, which must stand there as text, if only empty; with preset "
-        "Debezium it may be absent.",
+        description="How the agent that keeps a Connect worker's id comes into its process; only with role Connect. "
+        "Provided (default): it is in the pod template. Inject: with the id, the next pods get an init container of "
+        "the operator's image that brings it, a volume, and -javaagent behind the KAFKA_OPTS of the worker's "
+        "container, which must stand there as text, if only empty; with preset Debezium it may be absent.",
     )

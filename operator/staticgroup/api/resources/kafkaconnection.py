@@ -35,10 +35,8 @@ _LOCAL_HOST = (
 )
 CLUSTER_ID_MAX: Final = 253
 """Characters; a recommendation names its cluster within the same bound."""
-ClusterId = Annotated[
-    str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")
-]
-"""Whatever brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
+ClusterId = Annotated[str, StringConstraints(min_length=1, max_length=CLUSTER_ID_MAX, pattern=r"^[!-~]([ -~]*[!-~])?$")]
+"""What brokers call their cluster: Kafka and most vendors 22 characters of base64url, Confluent Cloud `lkc-…`, Redpanda
 `redpanda.<uuid>` or any text of its property cluster_id. Blanks at the ends are an accident of copying."""
 _CLUSTER_ID: Final = TypeAdapter(ClusterId)
 
@@ -62,9 +60,7 @@ class CaSecretRef(ApiModel):
 class ClientCertificateSecretRef(ApiModel):
     """Name the Secret that holds the client certificate."""
 
-    name: DnsSubdomain = Field(
-        description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits."
-    )
+    name: DnsSubdomain = Field(description=f"{IN_OUR_NAMESPACE} Type kubernetes.io/tls fits.")
     cert_key: SecretKey = Field("tls.crt", description="Key that holds the PEM certificate chain. Default tls.crt.")
     key_key: SecretKey = Field("tls.key", description="Key that holds the PEM private key. Default tls.key.")
 
@@ -120,8 +116,8 @@ class KafkaConnectionSpec(ApiModel):
         ),
         rule(
             "!has(self.sasl) || !has(self.sasl.awsMskIam) || !has(self.tls.caSecretRef)",
-            "spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam: only brokers with a certificate of a public "
-            "authority get what is signed with the operator's AWS identity; remove it",
+            "spec.tls.caSecretRef must not be set with spec.sasl.awsMskIam: only brokers with a certificate of a "
+            "public authority get what is signed with the operator's AWS identity; remove it",
             field_path=".tls.caSecretRef",
             reason="FieldValueForbidden",
         ),
@@ -200,8 +196,8 @@ class Connection(ApiModel):
 
         Returns
         -------
-        False for what was seen of another generation, whose brokers may have been others, unless spec.clusterId asks for
-        the same cluster.
+        False for what was seen of another generation, whose brokers may have been others, unless spec.clusterId asks
+        for the same cluster.
         """
         is_pinned = status.cluster_id is not None and status.cluster_id == self.spec.cluster_id
         return is_pinned or status.observed_generation == self.metadata.generation

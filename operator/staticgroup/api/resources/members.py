@@ -33,8 +33,8 @@ class SeatMember(ApiModel):
     first_seen: Timestamp = Field(description="When it was first described.")
     carriers: Annotated[list[Uid], Field(max_length=CARRIERS_MAX)] = Field(
         [],
-        description="Uids of the pods that carried the id then and have not ended since. unseen: it joined before the pod watch was "
-        "whole. unattributed: no pod explains it.",
+        description="Uids of the pods that carried the id then and have not ended since. unseen: it joined before the "
+        "pod watch was whole. unattributed: no pod explains it.",
         json_schema_extra=ATOMIC,
     )
 
@@ -44,13 +44,17 @@ class SuspectStatus(ApiModel):
 
     uid: Uid = Field(description="metadata.uid of the pod.")
     pod: Annotated[str, StringConstraints(max_length=253)] = Field(description="Name of the pod.")
-    namespace: Annotated[str, StringConstraints(max_length=63)] = Field("", description="Namespace of the pod; empty: that of the StaticGroup.")
+    namespace: Annotated[str, StringConstraints(max_length=63)] = Field(
+        "", description="Namespace of the pod; empty: that of the StaticGroup."
+    )
     ids: Annotated[list[InstanceIdText], Field(max_length=SUSPECT_IDS_MAX)] = Field(
         [], description="The ids that it carried.", json_schema_extra=ATOMIC
     )
     since: Timestamp = Field(description="When it became a suspect.")
     node: NodeName = Field("", description="Node that it was bound to; empty: none, or several.")
-    provider: Annotated[str, StringConstraints(max_length=63)] = Field("", description="Scheme of that node's spec.providerID.")
+    provider: Annotated[str, StringConstraints(max_length=63)] = Field(
+        "", description="Scheme of that node's spec.providerID."
+    )
     placed: Timestamp | None = Field(None, description="When it came to its node, or earlier.")
     lost_boot: Annotated[str, StringConstraints(max_length=64)] = Field(
         "", description="Boot of its node during which its kubelet or runtime has lost a run of it; empty: none was."

@@ -1,8 +1,8 @@
 """Describe as whom the operator logs in at the brokers: the part `spec.sasl` of both kinds of connection.
 
 The one idea: a login is named, never written out: its Secret, a token that the installer lends, or an AWS identity.
-Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC), KIP-342 and RFC 7628 (extensions), RFC 7523
-(client assertion).
+Sources: KIP-43 and KIP-84 (SASL mechanisms), KIP-768 (OAUTHBEARER with OIDC), KIP-342 and RFC 7628 (extensions), RFC
+7523 (client assertion).
 """
 
 from enum import StrEnum
@@ -23,8 +23,10 @@ class SaslMechanism(StrEnum):
 
 
 USERNAME_KEY: Final = "username"
+_Login = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")]
 IN_OUR_NAMESPACE: Final = (
-    "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a ClusterKafkaConnection."
+    "Name of the Secret, in the namespace of this KafkaConnection, or in the secretNamespace of a "
+    "ClusterKafkaConnection."
 )
 
 
@@ -112,15 +114,16 @@ class OAuth(ApiModel):
         description="Name of a token that the operator's installation shares with this namespace (chart value "
         "operator.tokens), in place of a client secret. With tokenEndpoint it is the client assertion (RFC 7523).",
     )
-    client_id: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")] | None = (
-        Field(None, description="Client id that the identity provider knows the bearer of tokenFile by. Default: none.")
+    client_id: _Login | None = Field(
+        None, description="Client id that the identity provider knows the bearer of tokenFile by. Default: none."
     )
     scope: Annotated[str, StringConstraints(min_length=1, max_length=1024)] | None = Field(
         None, description="Scope to ask for, space-separated. Default: none."
     )
     extensions: Annotated[list[SaslExtension], Field(max_length=16)] = Field(
         [],
-        description="SASL extensions (KIP-342), such as logicalCluster and identityPoolId of Confluent Cloud. Default: none.",
+        description="SASL extensions (KIP-342), such as logicalCluster and identityPoolId of Confluent Cloud. Default: "
+        "none.",
         json_schema_extra=list_map("name"),
     )
 
@@ -135,16 +138,14 @@ class AwsMskIam(ApiModel):
         Annotated[
             str,
             StringConstraints(
-                min_length=20,
-                max_length=2048,
-                pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+$",
+                min_length=20, max_length=2048, pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=.@/-]+$"
             ),
         ]
         | None
     ) = Field(
         None,
-        description="IAM role to assume. Default: the operator's own identity. Either must be shared with this namespace by "
-        "the operator's installation (chart value operator.awsMskIam).",
+        description="IAM role to assume. Default: the operator's own identity. Either must be shared with this "
+        "namespace by the operator's installation (chart value operator.awsMskIam).",
     )
 
 
@@ -194,7 +195,8 @@ class Sasl(ApiModel):
             reason="FieldValueForbidden",
         ),
         rule(
-            f"!has(self.username) || !has(self.credentialsSecretRef) || self.credentialsSecretRef.usernameKey == '{USERNAME_KEY}'",
+            "!has(self.username) || !has(self.credentialsSecretRef) || self.credentialsSecretRef.usernameKey == "
+            f"'{USERNAME_KEY}'",
             "spec.sasl.username and spec.sasl.credentialsSecretRef.usernameKey both name the user: remove one of them",
             field_path=".username",
             reason="FieldValueForbidden",
@@ -204,12 +206,10 @@ class Sasl(ApiModel):
     mechanism: SaslMechanism = Field(
         description="SASL mechanism: PLAIN and OAUTHBEARER (both only with TLS), SCRAM-SHA-256 or SCRAM-SHA-512."
     )
-    username: Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[!-~]([ -~]*[!-~])?$")] | None = (
-        Field(
-            None,
-            description="User name, for a Secret that holds only the password, such as those of Strimzi's KafkaUsers. "
-            "Default: read from the Secret. A Secret that names another user is refused.",
-        )
+    username: _Login | None = Field(
+        None,
+        description="User name, for a Secret that holds only the password, such as those of Strimzi's KafkaUsers. "
+        "Default: read from the Secret. A Secret that names another user is refused.",
     )
     credentials_secret_ref: CredentialsSecretRef | None = Field(
         None, description="User name and password, for PLAIN and SCRAM. A changed Secret is used at the next login."

@@ -133,7 +133,8 @@ class Recommended(ApiModel):
     uncapped_ms: TimeoutMs = Field(description="What would be recommended without any bound, in milliseconds.")
     source: RecommendationSource = Field(
         RecommendationSource.STRUCTURAL,
-        description="Structural: chosen by this operator, from measured absences or from the pod template. Fleet: from the restarts that the fleet learner saw.",
+        description="Structural: chosen by this operator, from measured absences or from the pod template. Fleet: from "
+        "the restarts that the fleet learner saw.",
     )
     valid_until: Timestamp | None = Field(
         None,
@@ -152,33 +153,34 @@ class Timeout(ApiModel):
 
     effective_ms: TimeoutMs | None = Field(
         None,
-        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each with "
-        "what it was started with; else the group's setting at the broker. Null while none is known.",
+        description="Shortest session timeout in force, in milliseconds: of a classic group over its live pods, each "
+        "with what it was started with; else the group's setting at the broker. Null while none is known.",
         json_schema_extra=NULLABLE,
     )
     effective_max_ms: TimeoutMs | None = Field(
         None,
-        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that were "
-        "started with different ones live.",
+        description="Longest session timeout in force, in milliseconds; another one than effectiveMs while pods that "
+        "were started with different ones live.",
         json_schema_extra=NULLABLE,
     )
     next_ms: TimeoutMs | None = Field(
         None,
-        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod template "
-        "sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
+        description="Session timeout that the next pods get, in milliseconds: what is injected, else what the pod "
+        "template sets; of a KIP-848 or Streams group its setting at the broker. Null when unknown.",
         json_schema_extra=NULLABLE,
     )
     own_ms: TimeoutMs | None = Field(
         None,
-        description="Session timeout that this StaticGroup by itself wants its KIP-848 or Streams group to have at the brokers, in "
-        "milliseconds, inside all bounds. The longest of all StaticGroups of the group in the namespace is set. Null in a classic group, "
-        "or while the protocol was never known.",
+        description="Session timeout that this StaticGroup by itself wants its KIP-848 or Streams group to have at the "
+        "brokers, in milliseconds, inside all bounds. The longest of all StaticGroups of the group in the namespace is "
+        "set. Null in a classic group, or while the protocol was never known.",
         json_schema_extra=NULLABLE,
     )
     written_ms: TimeoutMs | None = Field(
         None,
-        description="The session timeout that the operator has set on the group at the brokers and read back, in milliseconds. Where another one "
-        "is stored there, somebody else has set it since, and the operator sets it no more. Null where it has set none.",
+        description="The session timeout that the operator has set on the group at the brokers and read back, in "
+        "milliseconds. Where another one is stored there, somebody else has set it since, and the operator sets it no "
+        "more. Null where it has set none.",
         json_schema_extra=NULLABLE,
     )
     unknown_pods: Count = Field(
@@ -189,16 +191,19 @@ class Timeout(ApiModel):
         0, description="Measured restarts behind the recommendation; 0 while nothing but the structural estimate is."
     )
     source: TimeoutSource = Field(
-        description="Fixed by the spec, Structural: chosen by this operator, from measured absences or from the pod template, see basis; "
-        "the Broker's, or the Fleet's."
+        description="Fixed by the spec, Structural: chosen by this operator, from measured absences or from the pod "
+        "template, see basis; the Broker's, or the Fleet's."
     )
     # Beside source, because an operator that knows no further words there would refuse the whole status.
     basis: CamelCaseWord | None = Field(
         None,
-        description="What the session timeout rests on: Fixed, Structural (the pod template), FewAbsences, LongestAbsence or "
-        "OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's setting, which somebody else made).",
+        description="What the session timeout rests on: Fixed, Structural (the pod template), FewAbsences, "
+        "LongestAbsence or OrderStatistic (measured ones, ever more of them), Fleet, or GroupConfig (the group's "
+        "setting, which somebody else made).",
     )
-    why: ShortText | None = Field(None, description="Why this one and no other, with the number of samples, for people.")
+    why: ShortText | None = Field(
+        None, description="Why this one and no other, with the number of samples, for people."
+    )
     broker_min_ms: TimeoutMs | None = Field(
         None, description="Lowest session timeout the brokers allow, in milliseconds.", json_schema_extra=NULLABLE
     )
@@ -218,13 +223,15 @@ class ConnectWorker(ApiModel):
 class Connect(ApiModel):
     """Report what the workers of a Connect cluster hold, as the group itself tells it."""
 
-    connectors: Count = Field(description="Connectors that the workers hold together, dynamic and foreign ones included.")
+    connectors: Count = Field(
+        description="Connectors that the workers hold together, dynamic and foreign ones included."
+    )
     tasks: Count = Field(description="Tasks that they hold together.")
     unknown: Count = Field(0, description="Workers of which it cannot be read what they hold.")
     rebalance_delay_ms: TimeoutMs = Field(
         0,
-        description="How long, as of the last rebalance, the leader keeps the work of a lost worker back for its return, in "
-        "milliseconds (scheduled.rebalance.max.delay.ms, or what was left of it); 0: it keeps none back.",
+        description="How long, as of the last rebalance, the leader keeps the work of a lost worker back for its "
+        "return, in milliseconds (scheduled.rebalance.max.delay.ms, or what was left of it); 0: it keeps none back.",
     )
     waiting: Count | None = Field(
         None,
@@ -252,13 +259,15 @@ class StaticGroupStatus(ApiModel):
         None, description="metadata.generation of the spec that this status is about."
     )
     static_group_uid: internal.Uid | None = Field(
-        None, description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone on from."
+        None,
+        description="UID of the StaticGroup that this status is about; one of another, as from a backup, is not gone "
+        "on from.",
     )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
         description="Ready sums up; WorkloadFound, Connected, Authorized, InjectedStatus, MembershipComplete, "
-        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it fails. "
-        "True is always the good answer.",
+        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it "
+        "fails. True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
     protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")
@@ -270,7 +279,9 @@ class StaticGroupStatus(ApiModel):
         None, description="What the next pod receives; the admission policy reads this and injects nothing without it."
     )
     issued: Issued | None = Field(None, description="Every id ever issued, compactly.")
-    members: MembersStatus | None = Field(None, description="MembersStatus of the group, counted by what is known of them.")
+    members: MembersStatus | None = Field(
+        None, description="MembersStatus of the group, counted by what is known of them."
+    )
     exceptions: Annotated[list[MemberException], Field(max_length=EXCEPTIONS_MAX)] = Field(
         [], description="Ids and pods that are not as they should be, at most 50.", json_schema_extra=ATOMIC
     )
@@ -283,7 +294,8 @@ class StaticGroupStatus(ApiModel):
     last_removal: LastRemoval | None = Field(None, description="The latest removal.")
     timeout: Timeout | None = Field(None, description="The session timeouts: in force, to come, needed, allowed.")
     absences: Absences | None = Field(
-        None, description="For how long members were away when their process ended; absent before the first was measured."
+        None,
+        description="For how long members were away when their process ended; absent before the first was measured.",
     )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
@@ -298,7 +310,9 @@ class StaticGroupStatus(ApiModel):
         [], description="Internal: pods whose processes may live unseen.", json_schema_extra=ATOMIC
     )
     seal: Annotated[str, StringConstraints(pattern="^[0-9a-f]{16}$", max_length=16)] | None = Field(
-        None, description="Internal: digest of watch, seats and suspects; where it is another one, seats and watch are not believed."
+        None,
+        description="Internal: digest of watch, seats and suspects; where it is another one, seats and watch are not "
+        "believed.",
     )
     writer: Writer | None = Field(
         None,
@@ -314,4 +328,4 @@ def _or_none(status: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 ReadableStatus = Annotated[StaticGroupStatus | None, WrapValidator(_or_none)]
-"""A status that does not parse, because it was edited, is read as None and overwritten: the StaticGroup itself stays valid."""
+"""A status that does not parse, because it was edited, is read as None and overwritten; the StaticGroup stays valid."""

@@ -89,7 +89,8 @@ class Return:
 
 
 def read_again(
-    last: Reading | None, group: GroupView, naming: Naming | None, table: SeatTable | None, *, began_ms: int, ended_ms: int
+    last: Reading | None, group: GroupView, naming: Naming | None, table: SeatTable | None, *, began_ms: int,
+    ended_ms: int,
 ) -> tuple[Reading, tuple[Return, ...]]:
     """Compare a reading with the last one.
 
@@ -101,8 +102,8 @@ def read_again(
 
     Returns
     -------
-    What is remembered of this reading, and a return for each id of ours that another member holds than before; ids of two members are
-    a wrong reading.
+    What to remember of this reading, and a return for each of our ids that another member holds than before. An id with
+    two members is a wrong reading.
     """
     # Step 1: the rebalances since then, and what the group was when it was last settled.
     before = comparable(last, group)
@@ -199,8 +200,8 @@ class ProcessEnd:
 
     Parameters
     ----------
-    at_ms: when it ended by the node's clock, and never later than `seen_ms`, when the operator saw that; Unix milliseconds.
-    run: id of the container that ended; "" when the pod vanished and no kubelet reported its end, so that only `seen_ms` is known.
+    at_ms: when it ended by the node's clock, at most `seen_ms`, when the operator saw that; Unix milliseconds.
+    run: id of the container that ended; "" when the pod vanished without a kubelet's report: only `seen_ms` is known.
     """
 
     at_ms: int
@@ -216,7 +217,7 @@ class Following:
 
     Parameters
     ----------
-    since_ms: a process that ended before began no absence that is measured: the group had the member then, or nobody watched.
+    since_ms: an earlier end began no measured absence: the group had the member then, or was not watched.
     end: the first end of a process since then; None while none is known.
     back: the return of a member whose process is not known to have ended yet; pod statuses may be later than the group.
     is_unreleased: after the end the member had not left.
@@ -243,7 +244,7 @@ def measure(
     Parameters
     ----------
     before: of the last round. kept: the absences so far.
-    wanted: seats that the workload calls for; a member that nobody wants is not away for a restart, and nothing is remembered of it.
+    wanted: seats that the workload calls for; a member of another one does not restart, so it is not remembered.
     returns: since the last reading.
     began_ms: before the group was described, Unix milliseconds.
     """
@@ -251,13 +252,15 @@ def measure(
     ends, present = _ends_by_id(snapshot.known, naming), {p.pod_name: p for p in snapshot.known if p.object_present}
     group, returned = snapshot.group, {each.instance_id: each for each in returns}
     must_leave = isinstance(group, GroupView) and group.group_epoch is not None
-    staying = {m.instance_id for m in group.members if not m.is_away} if isinstance(group, GroupView) and must_leave else ()
+    members = group.members if isinstance(group, GroupView) and must_leave else ()
+    staying = {m.instance_id for m in members if not m.is_away}
     after, reservoirs, fresh = {}, dict(kept), Following(since_ms=began_ms)
     for seat in wanted:
         # Step 2: the return. It follows on another one whose end never came.
         now = before.get(seat.key, fresh)
         if seat.key in returned:
-            now = replace(now, since_ms=now.back.hi_ms if now.back is not None else now.since_ms, back=returned[seat.key])
+            since_ms = now.back.hi_ms if now.back is not None else now.since_ms
+            now = replace(now, since_ms=since_ms, back=returned[seat.key])
 
         # Step 3: the first end since the member was in the group; a crash loop that never joins is one absence.
         if now.end is None:
@@ -270,10 +273,11 @@ def measure(
         if end is not None and back is not None:
             if end.at_ms <= back.hi_ms:
                 cause = _cause(end, present.get(seat.pod_name))
-                reservoirs[cause] = _with_absence(reservoirs.get(cause, Reservoir()), end, back, cause, snapshot, is_released=not now.is_unreleased)
+                old, is_released = reservoirs.get(cause, Reservoir()), not now.is_unreleased
+                reservoirs[cause] = _with_absence(old, end, back, cause, snapshot, is_released=is_released)
             now = Following(since_ms=back.hi_ms, end=end if end.at_ms > back.hi_ms else None)
 
-        # Step 5: a member that is in the group although its process was over before the group was described keeps its successor out.
+        # Step 5: a member still in the group although its process ended before the describe keeps its successor out.
         if now.end is not None and now.end.seen_ms <= began_ms and seat.key in staying:
             now = replace(now, is_unreleased=True)
         after[seat.key] = now
@@ -294,7 +298,8 @@ def _ends_by_id(pods: Iterable[KnownPod], naming: Naming) -> Mapping[str, list[P
                 if each.end is not None
             ]
             for at_s, seen_s, run in times + ([(pod.since_s, pod.since_s, "")] if has_vanished else []):
-                end = ProcessEnd(at_ms=int(at_s * 1000), seen_ms=int(seen_s * 1000), pod_uid=pod.uid, revision=pod.revision, run=run)
+                at_ms, seen_ms = int(at_s * 1000), int(seen_s * 1000)
+                end = ProcessEnd(at_ms=at_ms, seen_ms=seen_ms, pod_uid=pod.uid, revision=pod.revision, run=run)
                 found[instance_id].append(end)
     return found
 
@@ -311,8 +316,9 @@ def _cause(end: ProcessEnd, successor: KnownPod | None) -> Cause:
 def _with_absence(
     kept: Reservoir, end: ProcessEnd, back: Return, cause: Cause, snapshot: Snapshot, *, is_released: bool
 ) -> Reservoir:
-    """Return what is kept after an absence; one that is longer than any restart waited for a node, an image or a person."""
-    is_seen = bool(end.run) and end.seen_ms - end.at_ms <= UNSEEN_MS and back.hi_ms - max(back.lo_ms, end.at_ms) <= UNSEEN_MS
+    """Return what is kept after an absence; one longer than any restart waited for a node, an image or a person."""
+    is_end_seen = bool(end.run) and end.seen_ms - end.at_ms <= UNSEEN_MS
+    is_seen = is_end_seen and back.hi_ms - max(back.lo_ms, end.at_ms) <= UNSEEN_MS
     longest_ms = back.hi_ms - end.at_ms
     if not is_seen or not is_released or longest_ms > longest_restart_ms(snapshot.workload):
         return kept.with_unmeasured()

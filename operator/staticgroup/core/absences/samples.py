@@ -1,13 +1,13 @@
 """The measured absences that are kept of each cause, and how long a member may be away by them.
 
-Kept is a bounded sample that outlives the process. Each absence draws a lot once, and the sample keeps the lowest of them in the order of
-an exponentially biased reservoir (Efraimidis and Spirakis 2006, with the weights of Cormode's forward decay, 2009). A weight of
-2^(t/half-life) only shifts a lot by the time of its absence, so which of two is kept never changes: the sample does not depend on the
-order in which absences come, a copy changes nothing, and no state of a generator is stored.
+The sample is bounded and outlives the process. Each absence draws a lot once, and the sample keeps the lowest in the
+order of an exponentially biased reservoir (Efraimidis and Spirakis 2006, with the weights of Cormode's forward decay,
+2009). A weight of 2^(t/half-life) only shifts a lot by the time of its absence, so which of two is kept never changes:
+neither the order of absences nor a copy changes the sample, and no generator's state is stored.
 
-A percentile of few absences is mostly guessed too low, so an upper bound of it is taken that holds with 95 % confidence whatever
-the law of the absences is: an order statistic. Where they are too few for that, the longest one is stretched by (n+1)/n, which
-estimates the end of an even distribution without bias.
+A percentile of few absences is mostly guessed too low, so an upper bound replaces it that holds with 95 % confidence
+for any distribution: an order statistic. Where the absences are too few for that, the longest one is stretched by
+(n+1)/n, which estimates the end of a uniform distribution without bias.
 Source: Hahn & Meeker, Statistical Intervals, 5.2 (order statistics as tolerance bounds).
 """
 
@@ -24,7 +24,7 @@ from typing import Final
 SAMPLES_MAX: Final = 64
 """More than the 59 by which the largest bounds the 95th percentile with 95 % confidence."""
 HALF_LIFE_S: Final = 30 * 86_400
-"""An absence that is so much older has half the chance to be kept: images change, and with them how long a start takes."""
+"""An absence older by this much is half as likely to be kept: images change, and with them how long a start takes."""
 CONFIDENCE: Final = 0.95
 SAMPLES_MIN: Final = 5
 """Fewer say little: the chance that the next one is longer than all of five is one in six."""
@@ -35,7 +35,7 @@ _WRITTEN: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@([0-9]{1,15})\.([0-9a
 class Cause(StrEnum):
     """Name why a member was away; the value is what appears in status.
 
-    Causes are kept apart because they take different lengths of time: one that is frequent and short would hide one that is rare and long.
+    Causes are kept apart because they take different times: a frequent short one would hide a rare long one.
     """
 
     ROLLOUT = "Rollout"
@@ -79,7 +79,7 @@ class Reservoir:
     ----------
     samples: the newest last.
     seen: how many ended, kept or not.
-    unmeasured: how many of them nobody knows the length of well enough, or that no restart explains; never among the samples.
+    unmeasured: how many have no exact enough length, or one that no restart explains; never among the samples.
     """
 
     samples: tuple[Sample, ...] = ()
@@ -163,8 +163,6 @@ def rank_of_bound(number: int, percent: int) -> int | None:
 def measured_need(absences: Mapping[Cause, Reservoir], *, percent: int, heartbeat_ms: int) -> MeasuredNeed | None:
     """Return what the absences ask for; None before the first.
 
-    Notes
-    -----
     Crashes count once there are enough of them, because one crash loop says nothing, and never in place of rollouts; a
     lost node never does, because it lasts too long for any session (docs/guide/timeouts.md).
     """

@@ -2,10 +2,10 @@
 
 There are only two certificates. E1 "ended": the kubelet itself reports that every container has stopped or was never
 started. E1' "never ran": no process ever existed. Everything else (a vanished object, a NotReady node, silence) is no
-evidence, and the pod stays a suspect. Each clause closes a hole that was found by attacking the rule, so each is a mutant
-that the tests must kill.
+evidence, and the pod stays a suspect. Each clause closes a hole found by attacking the rule, so each is a mutant that
+the tests must kill.
 
-Source: the kubelet withholds a terminal phase while containers may still run since 1.27 (kubernetes/kubernetes PR 115331);
+Source: since 1.27 the kubelet withholds a terminal phase while containers may run (kubernetes/kubernetes PR 115331);
 it ends a container that it never started, or cannot find, as ContainerStatusUnknown without an id, or leaves it waiting
 (status manager's TerminatePod); StatefulSet at-most-one semantics and force deletion (KEP-3329, task "Force Delete
 StatefulSet Pods"); PodGCController writes Failed in the kubelet's place, for pods of vanished nodes with the reason
@@ -24,15 +24,15 @@ KUBELET_MINOR_MIN = 27
 """Kubelets before 1.27 could post a terminal phase before the containers had stopped."""
 
 PHASE_MANAGERS_REFUSED = frozenset({"kube-controller-manager", "PodGC"})
-"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: what was written shows that a kubelet
-wrote it (`PodVersion.phase_has_statuses`), not a name, because in some distributions (k3s, MicroK8s) kubelet and controllers
-are one program with one name."""
+"""Field managers of the pod garbage collector, "PodGC" up to 1.26. Names only refuse: what was written shows that a
+kubelet wrote it (`PodVersion.phase_has_statuses`), not a name, because in some distributions (k3s, MicroK8s) kubelet
+and controllers are one program with one name."""
 
 STATUS_UNKNOWN = "ContainerStatusUnknown"
-"""Reason that a kubelet writes for a container that it cannot find when the pod ends, whether it was lost or never was."""
+"""Reason that a kubelet writes for a container that it cannot find when the pod ends, lost or never started."""
 LOST_RUN_REASONS = frozenset({STATUS_UNKNOWN, "Unknown"})
-"""Reasons of an end that nothing saw; containerd writes the second for a run whose shim is gone (unknownExitReason), and its process may live
-(containerd/containerd#10727)."""
+"""Reasons of an end that nothing saw; containerd writes the second for a run whose shim is gone (unknownExitReason)
+and whose process may live (containerd/containerd#10727)."""
 
 
 class CertificateKind(StrEnum):
@@ -93,19 +93,18 @@ def is_terminal(version: PodVersion) -> bool:
 def shows_every_run(version: PodVersion) -> bool:
     """Return True when a version shows whatever ran before it: it has an entry for each container, and is not terminal.
 
-    Notes
-    -----
-    A kubelet carries a run that it has posted on from version to version, as an id, an end or a restart count, until the pod ends
-    (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
+    A kubelet carries a run that it has posted from version to version, as an id, an end or a restart count, until the
+    pod ends (convertToAPIContainerStatuses); what it writes then may lack all three (TerminatePod).
     """
     entries = (*version.required, *version.inits)
-    return bool(version.required) and not is_terminal(version) and all(c.phase is not ContainerPhase.ABSENT for c in entries)
+    is_running = bool(version.required) and not is_terminal(version)
+    return is_running and all(c.phase is not ContainerPhase.ABSENT for c in entries)
 
 
 def _phase_refusal(version: PodVersion) -> Unproven | None:
     """Apply the phase rule: a terminal phase whose writer wrote the container statuses too, which only kubelets do.
 
-    A controller that fails pods of lost nodes (the pod garbage collector, Kueue's failure recovery) writes the phase over
+    A controller that fails pods of lost nodes (pod garbage collector, Kueue's failure recovery) writes the phase over
     the last statuses of a kubelet that no longer reports.
     """
     if not is_terminal(version):
@@ -142,7 +141,8 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Unproven | No
             RefusalReason.NODE_UNREADABLE, f"node {version.node_name} is not readable, so its kubelet cannot be judged"
         )
     if node.is_virtual or version.is_peer_pod:
-        clause = f"node {node.name} is a virtual-kubelet node" if node.is_virtual else "it is a peer pod, whose machine may outlive it"
+        peer = "it is a peer pod, whose machine may outlive it"
+        clause = f"node {node.name} is a virtual-kubelet node" if node.is_virtual else peer
         return Unproven(RefusalReason.NODE_VIRTUAL, clause)
     if node.is_out_of_service:
         return Unproven(
@@ -165,11 +165,9 @@ def kubelet_refusal(version: PodVersion, node: NodeView | None) -> Unproven | No
 def _was_replaced(version: PodVersion, node: NodeView) -> bool:
     """True when another Node object or machine is known to have had the name since a pod came to it.
 
-    Notes
-    -----
-    The kubelet of the later machine starts the pods that it finds bound to its name and knows only what it runs itself, while the first
-    machine may be only cut off and run them on. The API server dates a binding and a Node. A pod that was made with its node has its
-    binding dated by the kubelet, so that date never counts as earlier than the pod's creation.
+    The later machine's kubelet starts the pods bound to its name and knows only what it runs itself, while the first
+    machine may only be cut off and still run them. The API server dates a binding and a Node. The kubelet dates the
+    binding of a pod made with its node, so that date never counts as earlier than the pod's creation.
     """
     came_s = max(version.created_at_s, version.scheduled_at_s or 0.0)
     return came_s < max(node.created_at_s, int(node.other_until_s))
@@ -191,8 +189,8 @@ def _never_started(container: ContainerView, started: frozenset[str] | None) -> 
 def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> Unproven | None:
     """Demand of every container the spec names that it ended or never started; an absent entry means alive.
 
-    A required container that ended shows that the init containers before it had ended. One that never started does not, so
-    then the init containers must have ended too.
+    A required container that ended shows that the init containers before it had ended. One that never started does
+    not, so then the init containers must have ended too.
     """
     if not version.required:
         return Unproven(RefusalReason.NO_CONTAINERS, "the pod's spec names no container, which no real pod does")
@@ -207,18 +205,16 @@ def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> U
 def lost_runs(version: PodVersion) -> frozenset[str]:
     """Name the runs that one version shows as lost to kubelet or runtime, as container and number: each may live on.
 
-    Notes
-    -----
     A kubelet that cannot find a run counts its restart at once, a runtime's end is counted when the next run is made.
     """
     found = set()
     for container in version.required:
-        end, count = container.last_end, container.restart_count
+        end, count, phase = container.last_end, container.restart_count, container.phase
         is_named = end is not None and bool(end.container_id)
         if container.was_lost:
-            is_counted = container.phase is not ContainerPhase.WAITING or not is_named
+            is_counted = phase is not ContainerPhase.WAITING or not is_named
             found.add(f"{container.name}/{count - 1 if is_counted else count}")
-        elif end is not None and is_named and container.phase is ContainerPhase.TERMINATED and end.reason in LOST_RUN_REASONS:
+        elif end is not None and is_named and phase is ContainerPhase.TERMINATED and end.reason in LOST_RUN_REASONS:
             found.add(f"{container.name}/{count}")
     return frozenset(found)
 
@@ -260,22 +256,24 @@ def certify(
 
     Notes
     -----
-    E1 needs phase rule, kubelet rule and container rule on *one* version. It is E1' when the container rule holds because
-    no container of the pod, init containers included, ever showed a run. The vanish of a never-bound pod is judged by
-    `certify_unbound`.
+    E1 needs phase rule, kubelet rule and container rule on *one* version. It is E1' when the container rule holds
+    because no container of the pod, init containers included, ever showed a run. `certify_unbound` judges the vanish of
+    a never-bound pod.
     """
     ever = started | version.started_containers
+    lost = "an earlier run of a container is lost to its kubelet or runtime"
     refusal = (
         _phase_refusal(version)
         or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
-        or (Unproven(RefusalReason.CONTAINER_LOST, "an earlier run of a container is lost to its kubelet or runtime") if has_lost else None)
+        or (Unproven(RefusalReason.CONTAINER_LOST, lost) if has_lost else None)
     )
     if refusal is not None:
         return refusal
     if not ever:
         statement = f"phase {version.phase} and no container of this pod ever had a containerID"
-        return Certificate(kind=CertificateKind.NEVER_RAN, resource_version=version.resource_version, statement=statement)
+        kind = CertificateKind.NEVER_RAN
+        return Certificate(kind=kind, resource_version=version.resource_version, statement=statement)
     statement = _ended_statement(version, node, ever)
     return Certificate(kind=CertificateKind.ENDED, resource_version=version.resource_version, statement=statement)
 

@@ -1,13 +1,13 @@
 """What is known of one pod: its object versions folded into one value, with the certificate of its end or none.
 
-A pod is LIVE while its object exists uncertified, ENDED once a certificate was seen (stable), and a SUSPECT when its object
-is gone without one.
+A pod is LIVE while its object exists uncertified, ENDED once a certificate was seen (stable), and a SUSPECT when its
+object is gone without one.
 
-The newest end of a run of each container is kept, as its kubelet reports it. A pod object outlives its containers, so the end of
-one run is no certificate of the pod. It proves less: all that this container had started before that moment is over, because a
-kubelet starts a run only after the one before it has ended. So a member that was described well before the end of a run of each
-container that can hold its id is dead. Source: kubelet convertToAPIContainerStatuses (state, lastState), SyncPod
-(computePodActions: a container is started again when its last run is in the state exited).
+The newest end of a run of each container is kept, as its kubelet reports it. A pod object outlives its containers, so
+the end of one run is no certificate of the pod. It proves less: all that this container had started before that moment
+is over, because a kubelet starts a run only after the one before it has ended. So a member that was described well
+before the end of a run of each container that can hold its id is dead. Source: kubelet convertToAPIContainerStatuses
+(state, lastState), SyncPod (computePodActions: a container starts again when its last run is in the state exited).
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ class KnownPod:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
-    boot: of its node, when the last version was folded; "" when that was not known, or the version showed that a run was lost just before.
-    lost_boot: the boot of its node during which a run was lost by its kubelet or runtime, UNKNOWN_BOOT for one that is not known; "" when
-        none was, or that boot is over.
+    boot: of its node, when the last version was folded; "" when not known, or the version showed a run just lost.
+    lost_boot: the boot of its node during which its kubelet or runtime lost a run, or UNKNOWN_BOOT; "" when none was
+        lost, or that boot is over.
     lost_runs: of all versions; see `certificate.lost_runs`.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
@@ -166,8 +166,8 @@ def fold(
 
     Notes
     -----
-    A certificate is stable: later versions never take it back. Ids only accumulate. A session timeout may follow an annotation,
-    which a container reads when it starts.
+    A certificate is stable: later versions never take it back. Ids only accumulate. A session timeout may follow an
+    annotation, which a container reads when it starts.
     """
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
@@ -191,7 +191,9 @@ def fold(
         runs_known=base.runs_known or base.from_birth or runs_known,
         ids_are_fixed=base.ids_are_fixed and version.ids_are_fixed,
         ends=followed(base.ends, version, node, now_s=now_s),
-        grace_s=max((s for s in (base.grace_s, version.grace_s, version.deletion_grace_s) if s is not None), default=None),
+        grace_s=max(
+            (s for s in (base.grace_s, version.grace_s, version.deletion_grace_s) if s is not None), default=None
+        ),
         placed_at_s=version.scheduled_at_s or base.placed_at_s,
         is_node_known=base.is_node_known or is_known,
         provider=node.provider if node is not None and is_known else base.provider,
@@ -202,7 +204,9 @@ def fold(
     )
     if seen.certificate is not None:
         return seen
-    verdict = certify(version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost=seen.has_lost)
+    verdict = certify(
+        version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost=seen.has_lost
+    )
     if isinstance(verdict, Certificate):
         return died(replace(seen, since_s=now_s), verdict)
     since_s = seen.since_s if seen.state is PodState.LIVE else now_s
@@ -218,7 +222,7 @@ def _shared(names: frozenset[str]) -> frozenset[str]:
 
 
 def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
-    """Return during which boot of its node a run of the pod was lost; "" once the node runs under another one, which ended all of them.
+    """Return the boot of its node during which a run of the pod was lost; "" once a later boot has ended all runs.
 
     Parameters
     ----------
@@ -226,8 +230,8 @@ def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
 
     Notes
     -----
-    A run was lost during the boot under which its pod was seen before. Where a loss follows on a loss that boot may be over, and it was lost
-    during the present one.
+    A run was lost during the boot under which its pod was seen before. When a second loss follows, that boot may be
+    over, so the run was lost during the present one.
     """
     lost_boot = base.lost_boot
     if not lost <= base.lost_runs and lost_boot != UNKNOWN_BOOT:
@@ -262,7 +266,9 @@ def vanish(known: KnownPod, *, last: PodVersion | None = None, now_s: float) -> 
         return replace(known, object_present=False)
     if known.state is PodState.SUSPECT:
         return known
-    gone = replace(known, state=PodState.SUSPECT, object_present=False, from_birth=False, runs_known=False, since_s=now_s)
+    gone = replace(
+        known, state=PodState.SUSPECT, object_present=False, from_birth=False, runs_known=False, since_s=now_s
+    )
     if last is not None:
         verdict = certify_unbound(last, ever_bound=bool(known.node_name))
         if isinstance(verdict, Certificate):
@@ -304,7 +310,7 @@ def holders(ends: Iterable[ContainerEnd], instance_id: str) -> tuple[ContainerEn
 
 
 def _allowed(known: ContainerEnd | None, name: str, shown: ContainerView | None) -> ContainerEnd:
-    """Return what is known of a container, with the ids that it may hold now; what one version allows, none takes back."""
+    """Return what is known of a container, with the ids that it may hold now; no version takes back what one allows."""
     if known is None:
         return ContainerEnd(container=name, only_ids=shown.only_ids if shown is not None else frozenset())
     if shown is None or not shown.may_hold_id:
@@ -330,7 +336,7 @@ def _followed(
 
 
 def _doubt(version: PodVersion, node: NodeView | None) -> str:
-    """Return why the end of a container may not be that of its processes, or not reported by its kubelet; "" when it is both."""
+    """Return why a container's end may not end its processes, or does not come from its kubelet; else ""."""
     refusal = kubelet_refusal(version, node)
     if refusal is not None:
         return refusal.clause
@@ -342,7 +348,7 @@ def _doubt(version: PodVersion, node: NodeView | None) -> str:
 
 
 def _clock_doubt(finished_at_s: float, version: PodVersion, now_s: float) -> str:
-    """Return that the node's clock is ahead when it dates an end later than other clocks dated its report; "" otherwise."""
+    """Return that the node's clock is ahead when it dates an end after its report by other clocks; "" otherwise."""
     if version.phase_written_at_s is None:
         return "the object does not say when its status was written, so the node's clock cannot be judged"
     is_ahead = finished_at_s > min(now_s, version.phase_written_at_s) + CLOCK_AHEAD_MAX_S

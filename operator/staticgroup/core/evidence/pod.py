@@ -1,7 +1,7 @@
 """What one version of a Pod object says, reduced to what the evidence chain needs.
 
-A `PodVersion` is a translation of one object version as the API server sent it. Rules over versions live in `certificate`
-(one version) and `chain` (many).
+A `PodVersion` is a translation of one object version as the API server sent it. The rules over versions are in
+`certificate` (one version) and `chain` (many).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class EndView:
     Parameters
     ----------
     container_id: runtime id of the run that ended; "" when the entry shows none.
-    finished_at_s: `terminated.finishedAt` by the node's clock, seconds since the Unix epoch; None when the entry shows none.
+    finished_at_s: `terminated.finishedAt` by the node's clock, seconds since the Unix epoch; None when not shown.
     reason: of that end, such as OOMKilled.
     """
 
@@ -41,7 +41,7 @@ class RunView:
 
     Parameters
     ----------
-    restart_count: how many runs came before. started_at_s: by the node's clock, seconds since the Unix epoch; None when not shown.
+    restart_count: how many runs came before. started_at_s: node's clock, seconds since the Unix epoch, or None.
     end: None while it runs.
     """
 
@@ -61,8 +61,8 @@ class ContainerView:
     container_id: runtime id of the run that the state is about; "" when the status shows none.
     finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
     reason: reason of the current state; "" when none.
-    may_hold_id: something in it shows an instance id, or may: a variable, an argument, `envFrom`, a file of an annotation.
-    only_ids: the only instance ids that it may hold, or begin the one that its client holds with; empty: any of its pod.
+    may_hold_id: it shows or may hide an instance id: in a variable, an argument, `envFrom`, a file of an annotation.
+    only_ids: the only instance ids that it may hold, or that its client's id begins with; empty: any of its pod.
     restart_count: as its entry says.
     last_end: None when the entry shows no end of any run.
     was_lost: its kubelet could not find the run before this one any more, and need not have ended it.
@@ -96,9 +96,9 @@ class PodVersion:
     deletion_grace_s: metadata.deletionGracePeriodSeconds; None while the pod is not being deleted.
     deletion_asked_at_s: when its deletion was asked for, seconds since the Unix epoch; None while it was not.
     grace_s: spec.terminationGracePeriodSeconds; None when the object does not say.
-    scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when the object does not say.
+    scheduled_at_s: lastTransitionTime of PodScheduled=True, seconds since the Unix epoch; None when not shown.
     is_mirror: a kubelet made the object from a static pod, which runs whatever becomes of the object.
-    is_peer_pod: its containers run in a machine beside its node, which may outlive what the kubelet knows of (cloud-api-adaptor).
+    is_peer_pod: its containers run in a machine beside its node, unseen by the kubelet (cloud-api-adaptor).
     required: one entry for *every* container the spec names that may hold a client: containers,
         restartable init containers (sidecars) and ephemeral containers; entries without a status are ABSENT.
     inits: one entry for every other init container, which ends before those that are required begin.
@@ -106,16 +106,15 @@ class PodVersion:
         of the present or the last run, a running state, the end of an earlier run, a restart.
     phase_manager: field manager that wrote the phase (metadata.managedFields); "" when the object does not say.
     phase_has_statuses: the writer of the phase wrote every list of container statuses too, as only a kubelet does.
-    phase_written_at_s: when the phase was written by the API server's clock, whole seconds since the Unix epoch; None when the
-        object does not say.
+    phase_written_at_s: when the phase was written, API server's clock, whole seconds since the Unix epoch, or None.
     shares_processes: its containers see each other's processes, which may outlive their own container.
     disruption_reason: reason of the DisruptionTarget condition with status True; "" when there is none.
     reason: status.reason, such as Evicted; "" when there is none.
     ready_since_s: lastTransitionTime of Ready=True; None when not ready.
     instance_ids: every group.instance.id this version is known to carry (annotations and resolved env).
-    ids_are_fixed: nobody can change which ids it has while the pod lives. Each in its environment comes from literals,
-        metadata.name, metadata.namespace and metadata.uid, and nothing that a consumer reads shows an annotation that says an
-        id; one that merely repeats an id changes nothing. Without any id neither stands in an annotation.
+    ids_are_fixed: nobody can change its ids while the pod lives. Each one in its environment comes from literals,
+        metadata.name, metadata.namespace and metadata.uid, and a consumer reads no annotation that says an id, except
+        one that repeats an id. Without any id neither stands in an annotation.
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
     addresses: status.podIPs of a pod that has an address of its own; empty of one in its node's network.
@@ -165,12 +164,13 @@ class NodeView:
     is_virtual: True for a virtual-kubelet node, whose pod statuses are not written by a real kubelet.
     is_out_of_service: it carries the taint by which an administrator declares that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
-    machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them when it started; "" while it has not said. boot: its bootID.
+    machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them at its start; "" before that.
+    boot: its bootID.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
-    provider: scheme of spec.providerID, such as aws; "" when it has none, or when another program than the cloud's controller deletes
-        the Node (Karpenter, see `members.node_gone`).
-    other_until_s: until when an object of this name stood for another machine than it did later, as far as this process has seen, seconds
-        since the Unix epoch; 0.0: none did. The object itself does not say.
+    provider: scheme of spec.providerID, such as aws; "" when it has none, or when a program other than the cloud's
+        controller deletes the Node (Karpenter, see `members.node_gone`).
+    other_until_s: until when this process saw a Node of this name stand for another machine than later, seconds since
+        the Unix epoch; 0.0: never. The object itself does not say.
     """
 
     name: str

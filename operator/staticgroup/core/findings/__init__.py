@@ -1,8 +1,8 @@
 """A finding: one sentence on what is so with a StaticGroup, and one on what to do about it.
 
-Status, exceptions, `explain`, Events and the journal show findings, and nothing else is worded. `core.guards` and `core.releases`
-find what holds a removal or a release back; the modules here find the rest, one finding for each condition or exception. Here stand the
-type, and how a status shows it.
+Status, exceptions, `explain`, Events and the journal show findings and word nothing else. `core.guards` and
+`core.releases` find what holds a removal or a release back; the modules here find the rest, one finding for each
+condition or exception. This file holds the type, and how a status shows it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def conditions_of(
 def exceptions_of(
     findings: Iterable[Finding], before: Sequence[MemberException], now: datetime
 ) -> list[MemberException]:
-    """Return a row for each finding about an id or a pod, most urgent first, at most 50; one that was there before keeps its `since`."""
+    """Return at most 50 rows for findings about an id or a pod, most urgent first; an earlier one keeps its `since`."""
     since = {(e.kind, e.instance_id, e.pod_name, e.reason): e.since for e in before}
     rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, EXCEPTIONS_MAX))
     return [

@@ -1,4 +1,4 @@
-"""What Kafka itself shows: whether the brokers answer and allow what the spec needs, and whether the workers of Kafka Connect are static.
+"""What Kafka itself shows: whether the brokers answer and allow what the spec needs, and whether workers are static.
 
 Figures of Connect were measured with real brokers and stock workers (docs/guide/kafka-connect.md).
 """
@@ -44,24 +44,28 @@ CONNECTION_REASONS = {
 }
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
-"""By which a pod template may set the delay, the one that wins first; the second one of images that make properties of CONNECT_*."""
+"""Variables of a pod template that may set the delay, the winner first; images that map CONNECT_* read the second."""
 _DIGITS_MAX: Final = 10
 
 
 def connected(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the brokers answer."""
-    problem = snapshot.group if isinstance(snapshot.group, KafkaProblem) else executed.problem or executed.release_problem
+    group = snapshot.group
+    problem = group if isinstance(group, KafkaProblem) else executed.problem or executed.release_problem
     kind = ConditionType.CONNECTED
     if problem is not None and problem.kind not in _ABOUT_RIGHTS:
         return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
-    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=ConditionStatus.TRUE, sentence="The brokers answer.")
+    status = ConditionStatus.TRUE
+    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=status, sentence="The brokers answer.")
 
 
 def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the connection's principal has every right that the spec needs."""
     group, problem, unset = snapshot.group, executed.problem or executed.release_problem, executed.group_config_problem
 
-    def said(reason: Reason, sentence: str, remedy: str = "", status: ConditionStatus = ConditionStatus.FALSE) -> Finding:
+    def said(
+        reason: Reason, sentence: str, remedy: str = "", status: ConditionStatus = ConditionStatus.FALSE
+    ) -> Finding:
         return Finding(kind=ConditionType.AUTHORIZED, reason=reason, status=status, sentence=sentence, remedy=remedy)
 
     if isinstance(group, KafkaProblem) and group.kind not in _ABOUT_RIGHTS:
@@ -87,7 +91,7 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
 
 
 def _refused(executed: Executed) -> tuple[str, str] | None:
-    """Return the call that was refused for want of a right, and the setting by which it is not made; None where none was."""
+    """Return the call that was refused for want of a right, and the setting that avoids it; None where none was."""
     if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes:
         return "LeaveGroup", "spec.mode to Observe"
     if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes:
@@ -110,7 +114,7 @@ def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
 
 
 def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Finding | None:
-    """Say that workers drop the ids that their pods carry; None where none does, or a worker may only not have joined yet.
+    """Say that workers drop the ids that their pods carry; None where none does, or one may only not have joined yet.
 
     Parameters
     ----------
@@ -121,8 +125,9 @@ def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Fin
     return Finding(
         kind=ConditionType.MEMBERSHIP_COMPLETE,
         reason=Reason.WORKERS_WITHOUT_AGENT,
-        sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though {len(missing)} Ready pods "
-        f"carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops it unless the agent runs in the worker",
+        sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though "
+        f"{len(missing)} Ready pods carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops "
+        "it unless the agent runs in the worker",
         remedy=remedy,
     )
 
@@ -141,20 +146,21 @@ def misaddressed(table: SeatTable) -> Iterator[Finding]:
     """Yield each worker whose advertised address is not its pod's name, and is of one life only or shared."""
     if table.role is not CONNECT_ROLE:
         return
-    advertised = [(seat, seat.holders[0].worker.host) for seat in table.wanted if seat.holders and seat.holders[0].worker is not None]
+    held = [(seat, seat.holders[0].worker) for seat in table.wanted if seat.holders]
+    advertised = [(seat, worker.host) for seat, worker in held if worker is not None]
     sharing = Counter(host for _, host in advertised)
     for seat, host in advertised:
         if not host or host.partition(".")[0].lower() == seat.pod_name.lower():
             continue
         if _is_fleeting(host):
             reason, sentence = "AddressNotThePods", (
-                f"its worker advertises {host} instead of its pod's name: a restart may change it, which costs a rebalance, and REST "
-                "requests that other workers forward to it fail"
+                f"its worker advertises {host} instead of its pod's name: a restart may change it, which costs a "
+                "rebalance, and REST requests that other workers forward to it fail"
             )
         elif others := sharing[host] - 1:
             reason, sentence = "AddressShared", (
-                f"its worker advertises {host}, as {others} other{'s do' if others > 1 else ' does'}, so REST requests that are "
-                "forwarded to one of them reach any"
+                f"its worker advertises {host}, as {others} other{'s do' if others > 1 else ' does'}, so REST requests "
+                "that are forwarded to one of them reach any"
             )
         else:
             continue
@@ -179,7 +185,7 @@ def _is_fleeting(host: str) -> bool:
 
 
 def connect_notes(snapshot: Snapshot, plan: Plan) -> str:
-    """Say of a complete cluster what waits for a lost worker, and advise against a rebalance delay that only dynamic workers need."""
+    """Say of a complete cluster what waits for a lost worker, and warn of a delay that only dynamic workers need."""
     load, notes = plan.load, ""
     if load is not None and load.waiting:
         notes = f" {load.waiting} connectors and tasks wait for a worker that was lost, until its rebalance delay ends."
@@ -188,9 +194,9 @@ def connect_notes(snapshot: Snapshot, plan: Plan) -> str:
         return notes
     known = f"is {seconds(configured_ms)}" if configured_ms is not None else "is not 0"
     return (
-        f"{notes} scheduled.rebalance.max.delay.ms {known}, which static workers do not need: a restarted worker keeps its tasks "
-        "without it, and the tasks of a worker that is gone for good wait for it (measured: 63 s with 60 s, 3 s with 0). "
-        f"Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template."
+        f"{notes} scheduled.rebalance.max.delay.ms {known}, which static workers do not need: a restarted worker keeps "
+        "its tasks without it, and the tasks of a worker that is gone for good wait for it (measured: 63 s with 60 s, "
+        f"3 s with 0). Set {REBALANCE_DELAY_VARIABLE} to 0 in the pod template."
     )
 
 

@@ -1,4 +1,4 @@
-"""How the members stand: whether all expected ones have joined and all departed ones are gone, and what is wrong with single ids or pods."""
+"""Whether all expected members have joined and all departed ones are gone, and what is wrong with some ids or pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .workload import way_to_id, why_unknown
 
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 MEMBER_ID_SHOWN: Final = 80
-"""A Connect worker's begins with its advertised address; a longer one would leave no room for the rest of the message."""
+"""A Connect worker's id begins with its advertised address; a longer one would crowd out the rest of the message."""
 _COMPLETE, _SETTLED = ConditionType.MEMBERSHIP_COMPLETE, ConditionType.REMOVAL_SETTLED
 _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
@@ -64,12 +64,16 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _absent_members(group, table, wanted, snapshot.namespace, agent)
     )
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
-    return found or Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
+    if found:
+        return found
+    return Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
 
 
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say why the members are not known."""
-    sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
+    sentence = (
+        why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
+    )
     return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
 
 
@@ -81,7 +85,8 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.PROTOCOL_MISMATCH,
-            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects {spec.protocol.value}.",
+            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects "
+            f"{spec.protocol.value}.",
             remedy=f"Set spec.protocol to Auto or to what the {role.plural} use.",
         )
     if not role.may_be_in(group):
@@ -89,7 +94,8 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         if group.group_type not in role.group_types:
             what = f"of type {group.group_type.value}"
         sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
-        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=_right_group(role, group))
+        remedy = _right_group(role, group)
+        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
     return None
 
 
@@ -99,7 +105,9 @@ def _right_group(role: Role, group: GroupView) -> str:
     remedy = f"Set spec.role to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
     if role is not CONNECT_ROLE:
         return remedy
-    return f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
+    return (
+        f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
+    )
 
 
 def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
@@ -110,13 +118,14 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     return Finding(
         kind=_COMPLETE,
         reason=Reason.SUFFIX_MISMATCH,
-        sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: {found.cause}.",
+        sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: "
+        f"{found.cause}.",
         remedy=f"Set {found.remedy}. Until then they count as foreign and are not removed when their pods have ended.",
     )
 
 
 def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: int) -> Finding | None:
-    """Say that members are missing because their clients got another StaticGroup's ids, or none; None when that cannot be."""
+    """Say that members are missing because their clients got another StaticGroup's ids, or none; None if impossible."""
     is_misled = snapshot.collisions or (plan.injection is not None and plan.injection.lacking_container)
     if not is_misled or not missing:
         return None
@@ -125,7 +134,7 @@ def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: i
 
 
 def _fencing(wanted: Sequence[Seat]) -> Finding | None:
-    """Say that members of one id take its place from each other; None where none did twice while its pod stayed Ready."""
+    """Say that members of one id replace each other; None where none did twice while its pod stayed Ready."""
     fencing = [seat for seat in wanted if seat.memory.replaced is not None and seat.memory.replaced[2] > 1]
     if not fencing:
         return None
@@ -133,21 +142,25 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
     return Finding(
         kind=_COMPLETE,
         reason=Reason.MEMBERS_FENCE_EACH_OTHER,
-        sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such as that of pod {pod_name}.",
+        sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such "
+        f"as that of pod {pod_name}.",
         remedy="If its log shows FENCED_INSTANCE_ID, two consumers use this id: give each consumer of a pod its own id "
-        "(spec.identity.membersPerPod or spec.identity.env), or stop the other consumer. If not, find out why its session expires.",
+        "(spec.identity.membersPerPod or spec.identity.env), or stop the other consumer. If not, find out why its "
+        "session expires.",
     )
 
 
-def _absent_members(group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str) -> Finding | None:
+def _absent_members(
+    group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str
+) -> Finding | None:
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and wanted:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.GROUP_NOT_FOUND,
             sentence=f"The brokers know no group {group.group_id}.",
-            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their group.id with "
-            "spec.groupId.",
+            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their "
+            "group.id with spec.groupId.",
         )
     first = min((seat.standing for seat in wanted if seat.standing in _LASTING), key=_LASTING.index, default=None)
     if first is not None:
@@ -180,7 +193,8 @@ def _lasting(seats: Sequence[Seat], expected: int, table: SeatTable, namespace: 
             f"{many} cannot be identified, because their pods run without their ids: see Injected.", ""
         ),
         Standing.LOCKED_OUT: (
-            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod {pod}",
+            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod "
+            f"{pod}",
             remedies.wait_for_session(namespace, pod),
         ),
         Standing.MISSING: (
@@ -216,7 +230,8 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
         return Finding(
             kind=_SETTLED,
             reason=Reason.REMOVAL_OFF,
-            sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator may only observe.",
+            sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator "
+            "may only observe.",
             remedy="Set spec.mode to Manage (or lift the operator's forced Observe).",
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
@@ -284,12 +299,14 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods whose end was not seen, which hold the removal of members that joined while they may have run."""
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        what = "a run of it was lost by its kubelet or runtime" if suspect.lost_boot else "its object is gone, and its end was not seen"
+        lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
+        what = lost if suspect.lost_boot else gone
         yield Finding(
             kind=ExceptionKind.SUSPECT,
             reason="EndNotSeen",
             sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
-            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once it has been silent for long",
+            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
+            "it has been silent for long",
             subject=Subject(pod_name=suspect.pod_name),
         )
 
@@ -323,7 +340,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the pods that carry a copy of a wanted id: of two processes with one id the coordinator fences or refuses one."""
+    """Yield the pods that carry a copy of a wanted id: the coordinator fences or refuses one of two such processes."""
     seats = sorted(table.wanted, key=lambda seat: seat.key) if snapshot.copies else []
     keys = [seat.key for seat in seats]
     for pod in snapshot.copies:
@@ -332,29 +349,31 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
                 reason="IdCarriedTwice",
-                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} fence or refuse each "
-                "other; neither is removed",
+                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} "
+                "fence or refuse each other; neither is removed",
                 remedy="give that pod its own id, or delete what creates it",
                 subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
             )
 
 
 def _replaced(table: SeatTable) -> Iterator[Finding]:
-    """Yield the seats whose member was replaced beside a pod that stayed Ready: maybe by a process outside this cluster."""
+    """Yield the seats whose member was replaced beside a Ready pod: maybe by a process outside this cluster."""
     for seat in table.wanted:
         if seat.memory.replaced is not None:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
                 reason="MemberReplaced",
-                sentence="another member took over this id while the pod stayed Ready, and neither is removed: its client joined again "
-                "(session expired?), or another consumer uses this id, in the same pod or elsewhere",
-                remedy=f"if the log of {seat.pod_name} shows FENCED_INSTANCE_ID, stop the other consumer, then restart the pod",
+                sentence="another member took over this id while the pod stayed Ready, and neither is removed: its "
+                "client joined again (session expired?), or another consumer uses this id, in the same pod or "
+                "elsewhere",
+                remedy=f"if the log of {seat.pod_name} shows FENCED_INSTANCE_ID, stop the other consumer, then restart "
+                "the pod",
                 subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )
 
 
 def _first_of(carried: str, keys: Sequence[str]) -> int | None:
-    """Return the index of the first of the ids, in order, that a client may hold which is given an id; None when there is none."""
+    """Return the index of the first of the ids that a client with the given id may hold; None when there is none."""
     for start in (carried, *(carried + separator for separator in SEPARATORS)):
         at = bisect_left(keys, start)
         if at < len(keys) and may_become(carried, keys[at]):
@@ -369,7 +388,8 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, (
-                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched until then"
+                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched "
+                "until then"
             )
         pod_name = near.pod_name if near is not None else None
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)

@@ -46,7 +46,8 @@ _RECOMMENDATIONS: Final[dict[Reason, tuple[str, str]]] = {
     ),
     Reason.RECOMMENDATION_UNREACHABLE: (
         "The recommendations cannot be read: {cause}. " + _STAYS,
-        "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published there.",
+        "Check the operator's setting STATICGROUP_RECOMMENDATIONS_SOURCE and that the fleet learner has published "
+        "there.",
     ),
     Reason.RECOMMENDATION_CORRUPT: (
         "The recommendations are refused as a whole: {cause}. " + _STAYS,
@@ -93,9 +94,11 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         return Finding(
             kind=kind,
             reason=Reason.WORKLOAD_TOO_LARGE,
-            sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their session expires.",
-            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or spec.identity.membersPerPod, "
-            f"or divide the {role_of(spec).plural} among several {what.kind}s with a StaticGroup each.",
+            sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their "
+            "session expires.",
+            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or "
+            f"spec.identity.membersPerPod, or divide the {role_of(spec).plural} among several {what.kind}s with a "
+            "StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
     if snapshot.workload.is_deleting:
@@ -108,10 +111,14 @@ def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) 
     """Say what makes a workload readable."""
     if snapshot.is_workload_unfit and kind is not STATEFUL_SET:
         name = spec.workload_ref.name
-        return f"Correct that field: every pod of the list is called {name}-<ordinal>, such as {name}-0, and none is listed twice."
+        shape = f"{name}-<ordinal>, such as {name}-0"
+        return f"Correct that field: every pod of the list is called {shape}, and none is listed twice."
     if kind is STATEFUL_SET:
-        return "If this lasts, grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces)."
-    return f"If this lasts, install {kind.provider}, and set chart value {kind.chart_value} to true, which lets the operator read it."
+        remedy = "grant get, list and watch on statefulsets in this namespace (chart value watchNamespaces)"
+    else:
+        setting = f"set chart value {kind.chart_value} to true, which lets the operator read it"
+        remedy = f"install {kind.provider}, and {setting}"
+    return f"If this lasts, {remedy}."
 
 
 def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -153,11 +160,13 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is PodState.LIVE]
     if snapshot.workload is not None:
         wants = snapshot.workload.wants
-        by = _BY.get(plan.injection.injected.method, "") if plan.injection is not None and plan.injection.injected is not None else ""
+        injected = plan.injection.injected if plan.injection is not None else None
+        by = _BY.get(injected.method, "") if injected is not None else ""
         carriers = sum(ordinal is not None and wants(ordinal) for ordinal, _ in live)
         return f"All {carriers} pods carry the id that was issued to them{by}"
     carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
-    return f"There is no {spec.workload_ref.kind}, so no pod is expected; {carrying} pods still run with the id that was issued to them"
+    running = f"{carrying} pods still run with the id that was issued to them"
+    return f"There is no {spec.workload_ref.kind}, so no pod is expected; {running}"
 
 
 def collided(kind: ConditionType, found: Collision) -> Finding:
@@ -178,10 +187,12 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     if injection.obstacle is not None:
         found = injection.obstacle
         sentence = f"New pods get no id: {found.sentence}"
-        return Finding(kind=kind, reason=found.reason, status=MEANINGS[found.reason].status, sentence=sentence, remedy=found.remedy)
+        status = MEANINGS[found.reason].status
+        return Finding(kind=kind, reason=found.reason, status=status, sentence=sentence, remedy=found.remedy)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return Finding(kind=kind, reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
-    sentence = f"New pods get no id: {injection.message}, and pods with the same id would fence each other; pods that run keep theirs"
+    others = "pods with the same id would fence each other; pods that run keep theirs"
+    sentence = f"New pods get no id: {injection.message}, and {others}"
     return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
 
 
@@ -189,12 +200,15 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     without = plan.pods_without_id
     first = without[0]
     cause = "they were created before the injection was in force or set another id"
-    if plan.injection is not None and plan.injection.injected is not None and plan.injection.injected.method == InjectedMethod.WEBHOOK:
-        cause = "they were created before the injection was in force or while the webhook did not answer, or set another id"
+    injected = plan.injection.injected if plan.injection is not None else None
+    if injected is not None and injected.method == InjectedMethod.WEBHOOK:
+        cause = (
+            "they were created before the injection was in force or while the webhook did not answer, or set another id"
+        )
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = (
-            "identity.method is None, and their environment shows no id or another one (only literals and what is composed of "
-            "metadata.name can be read)"
+            "identity.method is None, and their environment shows no id or another one (only literals and what is "
+            "composed of metadata.name can be read)"
         )
     others = _whose(plan)
     if others:
@@ -238,13 +252,13 @@ def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
     if injected is None or not follows_annotation(identity_of(spec), injected.id_template):
         return ""
     return (
-        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container starts: "
-        "do not edit it."
+        f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container "
+        "starts: do not edit it."
     )
 
 
 def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
-    """Say that the preset's client appends a suffix that is not declared; nothing where members show that it does not."""
+    """Say that the preset's client appends a suffix that is not declared, unless members show that it does not."""
     if plan.table is not None and plan.table.of(Standing.JOINED):
         return ""
     note = unheeded_suffix(identity_of(spec), plan.history.injected)
@@ -275,7 +289,7 @@ def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
 
 
 def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
-    """Say which session timeouts hold, that they suffice, and which one comes with the next restart if it is another."""
+    """Say which session timeouts hold, that they suffice, and which one comes with the next restart if it differs."""
     shortest_ms, longest_ms, next_ms = t.in_force.shortest_ms, t.in_force.longest_ms, t.next_ms
     if shortest_ms is None or longest_ms is None:
         return f"There is no pod now; the next ones get {seconds(next_ms or 0)}, which {needed}"

@@ -1,1 +1,1 @@
-"""Which ids a StaticGroup makes: from a pod to its ids and back, what clients append to them, and who else makes the same."""
+"""Which ids a StaticGroup makes: from a pod to its ids and back, what clients append, and who else makes the same."""

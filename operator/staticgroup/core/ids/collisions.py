@@ -1,4 +1,4 @@
-"""Why ids are another StaticGroup's; and what two of one StatefulSet would both write into its pods, where only one can be right.
+"""Why ids are another StaticGroup's, and what two of one StatefulSet would both write into its pods.
 
 The latter make no id in common, so another template changes nothing: the field to change is one of `spec.identity.env`.
 """
@@ -18,7 +18,7 @@ class Collision:
 
     Parameters
     ----------
-    other: namespace/name of the other StaticGroup. sentence: without a full stop. remedy: the field to change, likewise.
+    other: namespace/name of the other StaticGroup. sentence, remedy (the field to change): without a full stop.
     """
 
     other: str
@@ -27,15 +27,15 @@ class Collision:
 
 
 def collision(mine: Identity, theirs: Identity, *, other: str, first_container: str) -> Collision | None:
-    """Tell what two StaticGroups of one StatefulSet would both write, and every field to change; None when there is nothing.
+    """Tell what two StaticGroups of one StatefulSet would both write, and each field to change; None for nothing.
 
     Parameters
     ----------
-    other: namespace/name of the other one. first_container: of the pods, which receives what names none; "" when not known.
+    other: namespace/name of the other one. first_container: of the pods, for entries that name none; or "".
 
     Notes
     -----
-    Where users set the ids themselves (method None), their pods are taken to have the annotation too; their variables are not known.
+    Where users set the ids (method None), their pods are assumed to have the annotation; their variables are unknown.
     """
     shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
     are_written = InjectionMethod.NONE not in (mine.method, theirs.method)
@@ -44,11 +44,13 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
         return None
     if shared:
         annotation = instance_id_annotation(shared[0])
-        sentence = f"StaticGroup {other} uses the same pod annotation {annotation} of these pods, which show the ids of only one"
+        uses = f"uses the same pod annotation {annotation} of these pods"
+        sentence = f"StaticGroup {other} {uses}, which show the ids of only one"
     else:
         container, variable = both[0]
         where = f"container {container}" if container else "the first container"
-        sentence = f"StaticGroup {other} sets the same variable {variable} of {where}, whose client gets the id of only one"
+        sets = f"sets the same variable {variable} of {where}"
+        sentence = f"StaticGroup {other} {sets}, whose client gets the id of only one"
     fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
     remedy = f"give the entries of spec.identity.env of one of them {' and '.join(fields)} of their own"
     return Collision(other=other, sentence=sentence, remedy=remedy)

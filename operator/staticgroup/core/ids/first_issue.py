@@ -1,7 +1,7 @@
-"""What keeps a StaticGroup from issuing its first ids: members that hold them already, or more members of a pod than it has ids for.
+"""What blocks a StaticGroup's first ids: members that hold them already, or more members of a pod than it has ids.
 
-A broker lets the newest holder of an id in and fences the one before, wherever that one runs (KIP-345). So as long as no pod has an
-id by this StaticGroup, the group itself is asked whether ids would fence anybody. Afterwards its own pods are who holds them.
+A broker lets the newest holder of an id in and fences the one before, wherever that one runs (KIP-345). So as long as
+no pod has an id by this StaticGroup, its group shows whether ids would fence anybody. Later its own pods hold them.
 """
 
 from __future__ import annotations
@@ -31,35 +31,39 @@ class Obstacle:
     remedy: str
 
 
-def obstacle_to_first_ids(scheme: IdScheme, scope: str, snapshot: Snapshot, issued: Ordinals, *, is_drawn: bool) -> Obstacle | None:
+def obstacle_to_first_ids(
+    scheme: IdScheme, scope: str, snapshot: Snapshot, issued: Ordinals, *, is_drawn: bool
+) -> Obstacle | None:
     """Return what the group shows against the first ids; None when nothing.
 
     Parameters
     ----------
     scheme: of the ids to issue. scope: what they contain; "" when they have none.
     issued: ordinals that were given ids before by this StaticGroup.
-    is_drawn: the scope was drawn for this StaticGroup, so nobody else has such ids, and they are issued also while the group
-        cannot be read.
+    is_drawn: the scope was drawn for this StaticGroup, so its ids are unique and issued even while the group is
+        unreadable.
     """
     group = snapshot.group
     if isinstance(group, GroupView):
-        return (None if is_drawn else _held_elsewhere(scheme, scope, snapshot, group, issued)) or _too_many_members(scheme, snapshot, group)
+        elsewhere = None if is_drawn else _held_elsewhere(scheme, scope, snapshot, group, issued)
+        return elsewhere or _too_many_members(scheme, snapshot, group)
     if is_drawn:
         return None
     return Obstacle(
         reason=Reason.MEMBERSHIP_UNKNOWN,
-        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the group cannot be listed",
+        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the "
+        "group cannot be listed",
         remedy="see the conditions Connected and Authorized",
     )
 
 
-def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: GroupView, issued: Ordinals) -> Obstacle | None:
+def _held_elsewhere(
+    scheme: IdScheme, scope: str, snapshot: Snapshot, group: GroupView, issued: Ordinals
+) -> Obstacle | None:
     """Say that members hold ids which no pod of this cluster has given them.
 
-    Notes
-    -----
-    Whatever a client appends to an id with the scope is of that id. Without a scope web-1-0 may be a pod of another workload. A
-    suspect explains nothing: it may be known from a status alone, which was another cluster's.
+    Whatever a client appends to an id with the scope belongs to that id. Without a scope web-1-0 may be a pod of
+    another workload. A suspect explains nothing: it may come from another cluster's status alone.
     """
     seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not PodState.SUSPECT)
     carried = {i for pod in seen for i in pod.instance_ids}
@@ -70,7 +74,8 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
         ordinal = found[0] if found is not None else scheme.ordinal_of(instance_id)
         return ordinal is not None and ordinal not in issued and carried.isdisjoint(naming.carried_as(instance_id))
 
-    held = sorted((m.instance_id, m) for m in group.members if m.instance_id is not None and is_elsewhere(m.instance_id))
+    static = ((m.instance_id, m) for m in group.members if m.instance_id is not None)
+    held = sorted((i, m) for i, m in static if is_elsewhere(i))
     if not held:
         return None
     named = ", ".join(f"{instance_id} from {_address(m)}" for instance_id, m in held[:_NAMED_MAX])
@@ -78,19 +83,18 @@ def _held_elsewhere(scheme: IdScheme, scope: str, snapshot: Snapshot, group: Gro
         reason=Reason.IDS_HELD_ELSEWHERE,
         sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
         + (" …" if len(held) > _NAMED_MAX else ""),
-        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they live, as in another "
-        "cluster, take another spec.identity.template, or create this StaticGroup anew with another spec.identity.scope; if the pods set their ids themselves, set "
-        "spec.identity.method to None; pods that start before ids are issued need a restart afterwards",
+        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they "
+        "live, as in another cluster, take another spec.identity.template, or create this StaticGroup anew with "
+        "another spec.identity.scope; if the pods set their ids themselves, set spec.identity.method to None; pods "
+        "that start before ids are issued need a restart afterwards",
     )
 
 
 def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) -> Obstacle | None:
     """Say that a pod has more members than ids, so that its consumers would fence each other.
 
-    Notes
-    -----
-    A dynamic member is described with the address from which it joined. So a pod has too many where all of them are more than the ids
-    of all pods, and those of one address more than the ids of one; members of other workloads in the group have other addresses.
+    A dynamic member is described with the address from which it joined. So a pod has too many where all of them are
+    more than the ids of all pods, and those of one address, which no other workload has, more than the ids of one.
     """
     pods = sum(p.state is PodState.LIVE for p in snapshot.pods)
     ids = len(scheme.env_suffixes) * len(scheme.suffixes)
@@ -101,10 +105,11 @@ def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) ->
     address, most = counted[0]
     return Obstacle(
         reason=Reason.TOO_MANY_MEMBERS,
-        sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} pods would get "
-        f"{ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each other",
-        remedy="set spec.identity.membersPerPod to the concurrency of the client, or give each consumer of a pod an entry of "
-        "spec.identity.env with a suffix of its own, or a group.id of its own",
+        sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} "
+        f"pods would get {ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each "
+        "other",
+        remedy="set spec.identity.membersPerPod to the concurrency of the client, or give each consumer of a pod an "
+        "entry of spec.identity.env with a suffix of its own, or a group.id of its own",
     )
 
 

@@ -1,8 +1,8 @@
-"""The ids of one StaticGroup, of the present scheme and of earlier templates: from a pod to its ids, and from an id to its pods.
+"""The ids of one StaticGroup, of the present scheme and of earlier templates: from a pod to its ids, and back.
 
-An earlier template still matters while a member holds an id of it, or a process may come to hold one: the id of a template
-that is forgotten counts as foreign, and nobody removes its member. So a template stays while anything of it can be out of
-sight.
+An earlier template still matters while a member holds an id of it, or a process may come to hold one: once a template
+is forgotten its ids count as foreign, and nobody removes their members. So a template stays while any of its ids may be
+in use unseen.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Naming:
     Parameters
     ----------
     schemes: the present one first, then those of earlier templates.
-    scope: what {scope} stands for in all of them; whatever contains it is an id of ours, also one of a template to come. "" before
-        the first injection.
+    scope: what {scope} stands for in all of them; ids that contain it are ours, whatever their template. "" before the
+        first injection.
     """
 
     schemes: tuple[IdScheme, ...]
@@ -55,13 +55,12 @@ class Naming:
     def ordinals_of(self, instance_id: str) -> tuple[Ordinal, ...]:
         """Return every ordinal whose pod may hold an id, `ordinal_of` first; () when no pod of ours may.
 
-        Notes
-        -----
-        Two templates may make one id for two ordinals: with `{podName}1` and `{podName}`, web-21 is of web-2 and of web-21. And
-        a client may append what makes the id of one scheme of the base of another.
+        Two templates may make one id for two ordinals: with `{podName}1` and `{podName}`, web-21 is of web-2 and of
+        web-21. And what a client appends may turn an id of one scheme into one of another.
         """
         made = (s.ordinal_of(instance_id) for s in self.schemes)
-        begun = (found[0] for s in self.schemes if (found := s.appended_to(instance_id)) is not None and found[0] <= INT32_MAX)
+        parts = (s.appended_to(instance_id) for s in self.schemes)
+        begun = (found[0] for found in parts if found is not None and found[0] <= INT32_MAX)
         return tuple(dict.fromkeys((*(o for o in made if o is not None), *begun)))
 
     @property
@@ -70,7 +69,7 @@ class Naming:
         return bool(self.scope and self.schemes) and self.scope in self.schemes[0].template
 
     def is_scoped(self, instance_id: str) -> bool:
-        """True when no other cluster, namespace or StaticGroup makes an id: every template that makes it has the scope."""
+        """True when only this StaticGroup makes an id: every template that makes it has the scope."""
         made_by = [s for s in self.schemes if s.ordinal_of(instance_id) is not None]
         return bool(self.scope and made_by) and all(self.scope in s.template for s in made_by)
 
@@ -105,13 +104,13 @@ class Naming:
         return bool(self.scope) and all(self.scope in s.template for s in self.schemes)
 
     def is_own(self, instance_id: str) -> bool:
-        """True for an id that begins with one that the StaticGroup issues or has issued, and for one that contains its scope."""
+        """True for an id that begins with one that the StaticGroup issues or has issued, or that contains its scope."""
         if self.scope and self.scope in instance_id:
             return True
         return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return every id a pod may carry whose process holds `instance_id`: itself, and what a client suffixes, expected or not."""
+        """Return the ids that the pod of a process with `instance_id` may carry: itself, with and without a suffix."""
         carried = {instance_id, *self.nearly_carried_as(instance_id)}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)
@@ -120,7 +119,7 @@ class Naming:
         return frozenset(carried)
 
     def nearly_carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return every id a pod may carry whose process holds `instance_id`, whatever its client appends; empty when not ours."""
+        """Return the ids that the pod of a process with `instance_id` may carry, for any suffix; () when not ours."""
         carried: set[str] = set()
         for scheme in self.schemes:
             found = scheme.appended_to(instance_id)
@@ -137,7 +136,8 @@ class Naming:
 
 def drawn_scope(snapshot: Snapshot) -> str:
     """Return the scope that is drawn for a StaticGroup, which no other one has."""
-    return identity_scope(cluster_uid=snapshot.cluster_uid, namespace=snapshot.namespace, name=snapshot.name, uid=snapshot.uid)
+    s = snapshot
+    return identity_scope(cluster_uid=s.cluster_uid, namespace=s.namespace, name=s.name, uid=s.uid)
 
 
 def is_scope_refused(scope: str, snapshot: Snapshot) -> bool:
@@ -188,7 +188,9 @@ def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool 
     """
     identity = identity_of(spec)
     suffixes = client_suffixes(
-        suffix_in_force(identity, suffix_follows_preset), identity.members_per_pod, tuple(identity.custom_suffixes or ())
+        suffix_in_force(identity, suffix_follows_preset),
+        identity.members_per_pod,
+        tuple(identity.custom_suffixes or ()),
     )
     return _scheme(template, spec.workload_ref.name, env_suffixes(identity), suffixes)
 
@@ -245,22 +247,20 @@ class HeldSeat:
     def may_be_held_by(self, pod: KnownPod | Suspect) -> bool:
         """True unless it is known that no process of a pod can hold the id.
 
-        Notes
-        -----
-        A pod of the name that was only seen with other ids may have this one all the same, for annotations can be edited and are
-        read again when a container starts; not where it has an id of ours that is fixed. Clients may append more than the spec expects.
+        A pod of the name that was only seen with other ids may still have this one, unless its ids are fixed:
+        containers read annotations, which can be edited, when they start. Clients may append more than the spec says.
         """
         if not self.carried_as.isdisjoint(pod.instance_ids):
             return True
         if pod.namespace != self.namespace or pod.pod_name not in self.pod_names:
             return False
-        is_fixed = isinstance(pod, KnownPod) and pod.ids_are_fixed and any(self.naming.is_own(i) for i in pod.instance_ids)
+        is_fixed = isinstance(pod, KnownPod) and pod.ids_are_fixed and any(map(self.naming.is_own, pod.instance_ids))
         return not is_fixed or any(may_become(i, self.instance_id) for i in pod.instance_ids)
 
 
 RETIRED_AFTER_S: Final = 60.0
-"""A coordinator that has only just taken a group over may show it without its members, and an API server may apply the template
-of before for a moment."""
+"""A coordinator that has just taken a group over may show it without its members, and an API server may apply the
+earlier template for a moment."""
 
 
 def without_retired(history: History, naming: Naming, snapshot: Snapshot, group: GroupView, now_s: float) -> History:
@@ -289,7 +289,7 @@ def without_retired(history: History, naming: Naming, snapshot: Snapshot, group:
 
 
 def _is_all_in_sight(history: History, naming: Naming, snapshot: Snapshot, group: GroupView) -> bool:
-    """True when nothing came and went unseen, and every process that may live was given the ids of the present template."""
+    """True when nothing came and went unseen, and every process that may live has ids of the present template."""
     return (
         group.is_settled
         and bool(snapshot.watch)
@@ -300,7 +300,7 @@ def _is_all_in_sight(history: History, naming: Naming, snapshot: Snapshot, group
 
 
 def _is_only_of(earlier: IdScheme, present: IdScheme, instance_id: str) -> bool:
-    """True for an id that begins with one of an earlier template and that the present one does not explain as of the same pod."""
+    """True for an id that begins with one of an earlier template and that the present one does not give its pod."""
     begun, explained = earlier.appended_to(instance_id), present.appended_to(instance_id)
     if begun is None:
         return False

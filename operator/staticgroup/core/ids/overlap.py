@@ -1,9 +1,9 @@
-"""Whether two StaticGroups, or two templates of one, can issue the same id, judged by the ids and not by the texts of templates.
+"""Whether two StaticGroups, or two templates of one, can issue the same id, judged by the ids and not by the texts.
 
-The compare-and-set of a removal cannot tell whose member it takes away. So where two StaticGroups of one Kafka group can
-make an id in common, by any template that either has ever issued, neither removes anything. Two templates of one StaticGroup
-may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the other. What a client appends
-is known to nobody that issued the ids, and the spec says it of the present alone; so of two templates every possible suffix counts.
+The compare-and-set of a removal cannot tell whose member it takes away. So where any templates of two StaticGroups of
+one Kafka group, present or earlier, can make an id in common, neither removes anything. Two templates of one
+StaticGroup may make an id in common of one ordinal, but not of two: the pod of the one would fence the pod of the
+other. What a client appends is stated only by the present spec, so of two templates every possible suffix counts.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ _EXAMPLES_SOUGHT: Final = 1000
 def share_an_id(mine: Iterable[IdScheme], others: Iterable[IdScheme]) -> bool:
     """Tell whether some id is made by a scheme of both.
 
-    Notes
-    -----
-    Any two ordinals are taken to be possible, and a template that repeats its ordinal to repeat any: so the answer may be
+    Any two ordinals are assumed possible, and a template that repeats its ordinal to repeat any: so the answer may be
     True for ids that never meet, never False for ids that do.
     """
     theirs = tuple(others)
@@ -46,12 +44,12 @@ def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
 
     Parameters
     ----------
-    mine: of the present spec. earlier: likewise, but neither what its clients have appended nor its env suffixes are known.
+    mine: of the present spec. earlier: likewise, but what its clients appended and its env suffixes are not known.
 
     Returns
     -------
-    An example for people, "" when none was found among small ordinals; None when there is no such id. As with `share_an_id`,
-    None is never wrong.
+    An example for people, "" when none was found among small ordinals; None when there is no such id, which is never
+    wrong, as with `share_an_id`.
     """
     if not _have_a_text_in_common(_pattern(mine, mine.env_suffixes), _pattern(earlier, ("",)), of_two_ordinals=True):
         return None
@@ -61,12 +59,14 @@ def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
                 found = mine.appended_to(instance_id)
                 if found is not None and found[0] != n:
                     added = f" once its client appends {found[1]}" if found[1] not in mine.suffixes else ""
-                    return f"{instance_id} of {earlier.workload_name}-{n}, which would be {mine.workload_name}-{found[0]}'s{added}"
+                    other = f"{mine.workload_name}-{found[0]}"
+                    return f"{instance_id} of {earlier.workload_name}-{n}, which would be {other}'s{added}"
             for instance_id in mine.ids_of(Ordinal(n)):
                 found = earlier.appended_to(instance_id)
                 if found is not None and found[0] != n:
                     added = f", whose client may have appended {found[1]}" if found[1] not in earlier.suffixes else ""
-                    return f"{instance_id} of {earlier.workload_name}-{found[0]}{added}, which would be {mine.workload_name}-{n}'s"
+                    other = f"{mine.workload_name}-{n}"
+                    return f"{instance_id} of {earlier.workload_name}-{found[0]}{added}, which would be {other}'s"
     return ""
 
 
@@ -76,8 +76,8 @@ class _Pattern:
 
     Parameters
     ----------
-    suffixes: in full, with `_ANY` where a separator and anything may stand behind each. follows: which characters may follow upon
-        what was read of a suffix.
+    suffixes: in full, with `_ANY` where a separator and anything may stand behind each.
+    follows: which characters may follow the part of a suffix read so far.
     """
 
     base: tuple[str | None, ...]
@@ -90,7 +90,7 @@ def _pattern(scheme: IdScheme, given: Iterable[str] | None = None) -> _Pattern:
 
     Parameters
     ----------
-    given: the env suffixes to which clients may append whatever they like; None: those of the scheme, with what it expects.
+    given: the env suffixes to which clients may append anything; None: those of the scheme, with what it expects.
     """
     text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
     parts = text.split("{ordinal}")
@@ -118,7 +118,7 @@ def _have_a_text_in_common(a: _Pattern, b: _Pattern, *, of_two_ordinals: bool = 
 
     Parameters
     ----------
-    of_two_ordinals: leave out texts in which a number of one begins and ends with a number of the other, so is the same.
+    of_two_ordinals: leave out texts in which a number of one starts and ends where one of the other does: the same one.
     """
     due: list[tuple[Place, Place, bool]] = [((0, False, ""), (0, False, ""), False)]
     seen = set(due)

@@ -11,7 +11,7 @@ from .naming import scheme_of
 
 
 def wanted_scheme(group: StaticGroup) -> tuple[IdScheme, ...]:
-    """Return the scheme by which the next pods of a StaticGroup would get ids; none while it makes no id that a broker takes."""
+    """Return the scheme by which the next pods get ids; none while it makes no id that a broker takes."""
     template = resolved_template(group)
     return schemes_from(group, (template,)) if template is not None else ()
 

@@ -1,7 +1,7 @@
 """What clients append to the ids they are given, against what the spec expects of them.
 
-A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts as
-foreign, its seat as missing, and when its pod ends nothing is removed. So the status names it, with the field to set.
+A static member whose id begins like one of ours and ends otherwise is almost always ours under a wrong spec: it counts
+as foreign, its seat as missing, and when its pod ends nothing is removed. So the status names it and the field to set.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ _NAMED_MAX: Final = 4
 """Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
 _NAMED_LENGTH_MAX: Final = 40
 _ONE_WAY: Final = (
-    "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because no suffix "
-    "fits one that appends something and one that does not; what an earlier client left behind ends with its session"
+    "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because "
+    "no suffix fits one that appends something and one that does not; what an earlier client left behind ends with its "
+    "session"
 )
 
 
@@ -65,7 +66,8 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable, carried_elsewhere: Collection[str] = ()
+    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable,
+    carried_elsewhere: Collection[str] = (),
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
 
@@ -75,9 +77,9 @@ def suffix_mismatch(
 
     Notes
     -----
-    The scope is in nobody else's ids. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
-    one of ours may be called like one of ours and more (`web-1-0`, `web-1-debug`), so there a member counts only where the
-    pod whose seat it would take has been Ready for a while and nobody holds it.
+    Only our ids contain the scope. Without it, and where the ordinal ends an id, a pod of another workload or a copy of
+    one of ours may have such a name with more behind it (`web-1-0`, `web-1-debug`), so there a member counts only where
+    the pod whose seat it would take has been Ready for a while and nobody holds it.
     """
     nearly: list[NearMatch] = []
     missing = {seat.ordinal for seat in table.of(Standing.MISSING)}
@@ -104,7 +106,8 @@ def suffix_mismatch(
     is_both = bool({n.pod_name for n in nearly if not n.appended} & {seat.pod_name for seat in own})
     return SuffixMismatch(
         nearly=tuple(nearly),
-        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects {_listed(expected)}",
+        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects "
+        f"{_listed(expected)}",
         remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec, style, near, known),
     )
 
@@ -121,8 +124,8 @@ def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
         why = "is Auto, and these ids were issued with None, which it keeps"
     unless = ", unless its containers have alwaysClientIdSuffix false" if implied is SuffixStyle.SPRING else ""
     return (
-        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends {client_suffixes(implied, 1)[0]}: "
-        f"set spec.identity.suffix to {implied.value}{unless}."
+        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends "
+        f"{client_suffixes(implied, 1)[0]}: set spec.identity.suffix to {implied.value}{unless}."
     )
 
 
@@ -146,7 +149,8 @@ def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: se
     count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
     if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
         if counted is style:
-            return f"{_fields({'membersPerPod': str(count)}, spec)}, or wait for their sessions to end if the pods run fewer since"
+            more = _fields({"membersPerPod": str(count)}, spec)
+            return f"{more}, or wait for their sessions to end if the pods run fewer since"
         fields = {"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {})
         return _fields(fields, spec)
     every = sorted(seen - {""})
@@ -158,7 +162,7 @@ def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: se
 
 
 def _fields(fields: Mapping[str, str], spec: StaticGroupSpec) -> str:
-    """Say which fields to set to what; another suffix than role Streams implies goes with another role and the same variables."""
+    """Say which fields to set; a suffix other than Streams, which role Streams implies, needs another role, too."""
     if spec.role is RoleChoice.STREAMS and "suffix" in fields:
         preset = implied_preset(spec)
         kept = {"preset": preset.value} if preset is not None else {}

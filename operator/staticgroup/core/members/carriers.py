@@ -1,17 +1,17 @@
 """Who was there when it joined: the pods that must have ended before a member may be removed.
 
-* A member id belongs to one process for ever. The process of a member lived when the member joined, so when the member is
-  first described, its pod is one of those that carry the id and are live or suspect then, or it has ended already. These
-  pods are the member's *carriers*. A certificate takes its pod out of them. Nothing else does, and nothing is ever added:
-  a pod that was born after the member joined is not its pod. A member whose carriers are known and have all ended is dead.
-* A pod is a *suspect* when its object is gone without a certificate (a force delete, a lost node), or when its kubelet or
-  runtime has lost a run of it. A suspect is among the carriers of every member that joins an id it carries, because its
-  process may join again. When it has been silent for `settle_s` it is dropped for members to come. No time ever takes it
-  out of the carriers of a member.
+* A member id belongs to one process for ever. A member's process lived when the member joined, so when the member is
+  first described, its pod is one of those that carry the id and are live or suspect then, or it has ended already.
+  These pods are the member's *carriers*. Only a certificate takes a pod out of them, and none is ever added: a pod that
+  was born after the member joined is not its pod. A member whose carriers are known and have all ended is dead.
+* A pod is a *suspect* when its object is gone without a certificate (a force delete, a lost node), or when its kubelet
+  or runtime has lost a run of it. A suspect is among the carriers of every member that joins an id it carries, because
+  its process may join again. Once it has been silent for `settle_s` it is dropped for members to come. No time ever
+  takes it out of the carriers of a member.
 * A member of a consumer or streams group shows the address of its latest join, a static classic one that of the first
   member of its seat. So an address names the pod of a member only where the member itself uses the newer protocol, the
-  address is the pod's own and not its node's, the pod had shown it before the group was described, and each suspect that
-  carries the id was seen with other addresses.
+  address is the pod's own and not its node's, the pod had shown it before the group was described, and each suspect
+  that carries the id was seen with other addresses.
 
 Sources: GroupMetadataManager.classicGroupJoinNewStaticMember (the coordinator draws the member id at each join without
 one), KIP-848 and KIP-1071 (the client draws it, once for each consumer object), KIP-345 (static membership),
@@ -78,8 +78,8 @@ def attribute(
 
     Parameters
     ----------
-    carrying: uids of the pods that carry its id and are live or suspect, after the pod watch has passed a consistent read
-        that began after the description.
+    carrying: uids of the live or suspect pods that carry its id, once the pod watch has passed a consistent read that
+        began after the description.
     is_watch_young: pods may have come and gone unseen, so one that nobody saw may hold it.
     has_one_ended: a pod that carries the id got its certificate since the description before.
     now_s: operator's clock, seconds since the Unix epoch.
@@ -98,13 +98,13 @@ class Suspect:
     ----------
     instance_ids: ids that any version of it carried, as it carried them.
     since_s: when it became one, operator's clock, seconds since the Unix epoch.
-    node_name: "" where the absence of that Node would say nothing: it was never seen, or another machine has taken it over.
+    node_name: "" where that Node's absence would prove nothing: it was never seen, or another machine took it over.
     placed_at_s: when it came to its node, by the API server's clock, seconds since the Unix epoch; 0.0: not known.
     provider: scheme of its node's spec.providerID, such as aws; "" when not known.
-    lost_boot: a run of it was lost by its kubelet or runtime during this boot of its node, "unknown" for one that is not known, so no
-        later object version proves its end; "" when none was.
+    lost_boot: the boot of its node during which its kubelet or runtime lost a run of it, so no later object version
+        proves its end; "unknown" when not known, "" for none.
     addresses: own addresses that it was seen with.
-    silent_since_s: since when every description has shown each of its seats empty or held by a member that is not its own, monotonic
+    silent_since_s: since when every description showed each of its seats empty or with a member not its own, monotonic
         seconds; None when the last one did not. Lost at a restart, which only lengthens the wait.
     """
 
@@ -143,7 +143,8 @@ def after_description(
     """
     kept = []
     for suspect in suspects:
-        if suspect.uid in present or any(may_hold(suspect, i) and _may_be_of(attribution, suspect) for i, attribution in held.items()):
+        ids = (i for i, attribution in held.items() if _may_be_of(attribution, suspect))
+        if suspect.uid in present or any(may_hold(suspect, i) for i in ids):
             kept.append(replace(suspect, silent_since_s=None))
             continue
         since_s = now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s

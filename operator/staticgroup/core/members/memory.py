@@ -1,7 +1,7 @@
 """What is remembered of the members of one group, and what one description adds to it.
 
-A *description* is one successful describe of the group and, where it shows a member for the first time, the barrier behind
-it: the pod watch has passed a consistent read that began after the describe. A describe that failed is none.
+A *description* is one successful describe of the group and, where it shows a member for the first time, its barrier:
+the pod watch has passed a consistent read that began after the describe. A failed describe is none.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .carriers import UNATTRIBUTED, Attribution, Suspect, after_description, att
 WATCH_NAME: Final = re.compile(r"(\d{1,12})-[0-9a-f]{8}")
 """Since when a pod watch is whole, seconds since the Unix epoch, and random digits."""
 PAUSE_MAX_S: Final = 120.0
-"""Two descriptions that lie further apart say nothing of the time between them: twice the longest usual poll interval and more."""
+"""Descriptions further apart prove nothing of the time between: more than twice the longest usual poll interval."""
 SETTLE_MIN_S: Final = 600.0
 """Default of the shortest silence after which a suspect is dropped for members to come."""
 
@@ -30,13 +30,13 @@ class Members:
     attributions: durable; by the id that the member holds.
     suspects: durable.
     watch: durable; name of the pod watch whose beginning no member to come can be older than; "" for none.
-    watch_described: name of the pod watch under which the group was described before by this process; "" before the first time.
-    young_since_s: when this process first described the group under a watch that pods of before may outlive, monotonic seconds; None once
-        nobody to come can be of one.
+    watch_described: name of the pod watch under which this process last described the group; "" before the first time.
+    young_since_s: when this process first described the group under a watch that earlier pods may outlive, monotonic
+        seconds; None once no member to come can be of one.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
-    former: by id, the member before the present one: a description may be older than the last change, or that of a coordinator which has
-        not loaded its last writes, so it may be described again.
-    described_at_s: when the last description was asked for, monotonic seconds; None before the first, and while no time is waited for.
+    former: by id, the member before the present one, which a description that is older than the last change, or comes
+        from a coordinator that has not loaded its last writes, may show again.
+    described_at_s: when the last description was requested, monotonic seconds; None: none yet, or nothing waits.
     ends_seen: how many certificates the pod store had at the last description.
     """
 
@@ -69,8 +69,8 @@ class Sight:
     ----------
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
     described_at_s: when the group was asked for, monotonic seconds.
-    dated_at_s: the same in seconds since the Unix epoch, by the clock of operator or API server that is ahead, to which the ends of
-        containers are compared.
+    dated_at_s: the same in seconds since the Unix epoch, by the clock of operator or API server that is ahead; ends of
+        containers are compared with it.
     ends: how many certificates the watch has brought in this process.
     ended: uids of carriers and suspects that have a certificate, or whose node is gone.
     back: uids of suspects whose objects are there after all, with no run lost.
@@ -105,24 +105,25 @@ def began_s(watch: str) -> float:
 
 
 def watch_under(name: str, brokers: str) -> str:
-    """Return the name of a pod watch by which members are remembered: what is not described at other brokers is not silent there.
+    """Return the pod watch's name in the memory of members, which starts anew when the group is at other brokers.
 
     Parameters
     ----------
     name: of the pod watch; "" while it is not whole.
-    brokers: another text where the group is at other brokers; "" while no connection is known, so nobody is described under it.
+    brokers: differs where the group is at other brokers; "" while no connection is known, so nothing is described.
     """
     return f"{name}.{brokers}" if name and brokers else name
 
 
 def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Iterable[float]) -> float:
-    """Return how long a silence lasts: the longest of the least, twice the longest session timeout, and the longest grace period."""
+    """Return how long a silence lasts: at least the given minimum, twice any session timeout and any grace period."""
     return max((least_s, *(2 * ms / 1000 for ms in session_timeouts_ms), *graces_s))
 
 
 def without_ended(members: Members, sight: Sight) -> Members:
     """Take the pods that have ended out of all carriers and suspects, and take in the suspects that are new."""
-    attributions, former = ({i: a.without(sight.ended) for i, a in each.items()} for each in (members.attributions, members.former))
+    both = (members.attributions, members.former)
+    attributions, former = ({i: a.without(sight.ended) for i, a in each.items()} for each in both)
     new = {s.uid: s for s in sight.suspects if s.case not in members.taken_in}
     known = [s for s in members.suspects if s.uid not in new and s.uid not in sight.ended and s.uid not in sight.back]
     suspects = tuple(
@@ -135,7 +136,8 @@ def without_ended(members: Members, sight: Sight) -> Members:
 
 
 def described(
-    members: Members, held: Mapping[str, str | None], sight: Sight, may_hold: Callable[[Suspect, str], bool], *, settle_s: float
+    members: Members, held: Mapping[str, str | None], sight: Sight, may_hold: Callable[[Suspect, str], bool], *,
+    settle_s: float,
 ) -> Members:
     """Return what is remembered after one describe of the group.
 
@@ -155,7 +157,8 @@ def described(
     is_young, is_other = members.watch not in not_young, sight.watch != members.watch_described
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
-    attributions = kept | known | {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    added = {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
+    attributions = kept | known | added
     replaced = {i: a for i, a in members.attributions.items() if attributions.get(i) is not a}
     before_s = members.described_at_s
     suspects = after_description(
@@ -163,7 +166,7 @@ def described(
         present=sight.present, now_s=sight.described_at_s, settle_s=settle_s,
         is_first=is_other or before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
     )
-    # Counted by this process, whatever the age of the watch: the memory of who was there may have been lost since it began.
+    # This process counts, whatever the age of the watch: the memory of the carriers may have been lost since it began.
     young_since_s = sight.described_at_s if is_other or members.young_since_s is None else members.young_since_s
     is_over = is_young and sight.described_at_s - young_since_s >= settle_s
     is_still_young = is_young and not is_over
@@ -171,12 +174,13 @@ def described(
     return replace(
         members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
         watch=members.watch if is_still_young else sight.watch, watch_described=sight.watch,
-        young_since_s=young_since_s if is_still_young else None, described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
+        young_since_s=young_since_s if is_still_young else None,
+        described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
 
 
 def with_living(members: Members, held: Mapping[str, str | None], left: Mapping[str, str], now_s: float) -> Members:
-    """Return what is remembered once members are described again whose leave was acknowledged for good: they live, in pods that nobody knows.
+    """Return the memory once members return whose leave was acknowledged for good: they live, in unknown pods.
 
     Parameters
     ----------
@@ -184,14 +188,17 @@ def with_living(members: Members, held: Mapping[str, str | None], left: Mapping[
     now_s: seconds since the Unix epoch.
     """
     back = {i: m for i, m in left.items() if held.get(i) == m}
+    unknown = frozenset((UNATTRIBUTED,))
     living = {
-        i: Attribution(member=digest_of(m), first_seen_s=members.first_seen_s(i, m) or now_s, carriers=frozenset((UNATTRIBUTED,)))
+        i: Attribution(member=digest_of(m), first_seen_s=members.first_seen_s(i, m) or now_s, carriers=unknown)
         for i, m in back.items()
     }
     return replace(members, attributions={**members.attributions, **living}) if living else members
 
 
-def _attributed(member_id: str, instance_id: str, members: Members, sight: Sight, *, is_watch_young: bool) -> Attribution:
+def _attributed(
+    member_id: str, instance_id: str, members: Members, sight: Sight, *, is_watch_young: bool
+) -> Attribution:
     """Attribute a member that is described for the first time."""
     spoken_from = sight.addressed.get(instance_id)
     return attribute(

@@ -3,9 +3,9 @@
 A suspect is ended when its node is gone and Node objects are deleted here only after the machine is off. Where
 a Node of the same name was made after the pod had come, the first one is gone, too.
 
-Sources: k8s.io/cloud-provider, CloudNodeLifecycleController.MonitorNodes (a Node goes when InstanceExistsByProviderID says
-no); InstanceExists of cloud-provider-aws (false once terminated), cloud-provider-gcp and cloud-provider-azure. Karpenter
-let Node objects go when TerminateInstances had returned, until kubernetes-sigs/karpenter#1195 (issue 947).
+Sources: k8s.io/cloud-provider, CloudNodeLifecycleController.MonitorNodes (a Node goes when InstanceExistsByProviderID
+says no); InstanceExists of cloud-provider-aws (false once terminated), cloud-provider-gcp and cloud-provider-azure.
+Karpenter let Node objects go once TerminateInstances had returned, until kubernetes-sigs/karpenter#1195 (issue 947).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
 
 
 def was_node_taken_over(suspect: Suspect, known: NodeView | None, *, clocks_apart_s: float) -> bool:
-    """True when another machine has taken over the Node that a suspect ran on, so its deletion does not end the suspect.
+    """True when another machine has taken over the Node of a suspect, so its deletion does not end the suspect.
 
     Parameters
     ----------

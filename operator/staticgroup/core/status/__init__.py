@@ -1,1 +1,1 @@
-"""The StaticGroup's status: `projection` writes what users read of a round, `durable` what the next process reads again, both ways."""
+"""The StaticGroup's status: `projection` writes what users read, `durable` keeps what the next process needs."""

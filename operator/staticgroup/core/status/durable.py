@@ -68,12 +68,12 @@ def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dic
 
 
 def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
-    """True for a status that was written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
+    """True for a status written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
     return status.static_group_uid in (None, uid)
 
 
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
-    """Return the fleet learner's value that the next pods get, or the group has; None when the value is somebody else's."""
+    """Return the fleet learner's value that the next pods get, or the group has; None for anybody else's value."""
     if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:
         return None
     own_ms = status.injected.session_timeout_ms if status.injected is not None else None
@@ -150,8 +150,6 @@ def _record_from(settling: durable.Settling) -> RemovalRecord:
 def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Members:
     """Read what an earlier process remembered; nothing when there is no status.
 
-    Notes
-    -----
     Where somebody has edited any of it, or it had no room, the suspects alone are believed: they only hold back.
     """
     if status is None:
@@ -160,7 +158,8 @@ def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Member
     if status.seal != seal_of(status.watch, status.seats, status.suspects):
         return Members(suspects=suspects)
     attributions = {
-        s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers)) for s in status.seats
+        s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers))
+        for s in status.seats
     }
     return Members(attributions=attributions, suspects=suspects, watch=status.watch or "")
 
@@ -168,10 +167,9 @@ def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Member
 def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     """Write what is remembered, as fields of the status.
 
-    Notes
-    -----
-    Where the status has no room for all of it, neither watch nor seal is written, and the next process begins as if it remembered nothing:
-    every member may be of a pod that nobody saw. Seats that are plain need no room: it attributes their members to the same pods by itself.
+    Where the status has no room for all of it, neither watch nor seal is written, and the next process begins without
+    memory: it assumes that every member may be of an unseen pod. Plain seats need no room, because that process
+    attributes their members to the same pods by itself.
     """
     fitting, lost = _seats(members), _suspects(members.suspects)
     left_out = members.attributions.keys() - fitting.keys()
@@ -240,7 +238,8 @@ def _is_plain(a: Attribution) -> bool:
 def _seat(instance_id: str, a: Attribution) -> kept.SeatMember:
     carriers = sorted(a.carriers) if len(a.carriers) <= kept.CARRIERS_MAX else [UNATTRIBUTED]
     # In whole seconds, and not earlier than it was: an end is compared with it.
-    return kept.SeatMember(id=instance_id, member=a.member, first_seen=wire_time(math.ceil(a.first_seen_s)), carriers=carriers)
+    first_seen = wire_time(math.ceil(a.first_seen_s))
+    return kept.SeatMember(id=instance_id, member=a.member, first_seen=first_seen, carriers=carriers)
 
 
 def _suspect_from(namespace: str, s: kept.SuspectStatus) -> Suspect:

@@ -1,9 +1,9 @@
-"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts. Nothing is decided here.
+"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts.
 
-`Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one line a user
-reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles) has its own condition and
-leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is bounded. What the next process reads again
-is written by `durable`.
+`Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one
+line a user reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles)
+has its own condition and leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is
+bounded. `durable` writes what the next process reads again.
 """
 
 from __future__ import annotations
@@ -68,8 +68,11 @@ def project(
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         static_group_uid=snapshot.uid,
-        conditions=_conditions(previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now),
-        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,  # an empty or unreadable group keeps the last one
+        conditions=_conditions(
+            previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now
+        ),
+        # An empty or unreadable group keeps the last one.
+        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
         columns=_columns(plan.table, members, plan.timeout),
         members=members,
@@ -85,9 +88,7 @@ def project(
 # conditions
 
 
-def findings_of_round(
-    spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed
-) -> tuple[Finding, ...]:
+def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> tuple[Finding, ...]:
     """Return one finding for each condition, Ready first; RecommendationCurrent only while recommendations are read."""
     parts = (
         workload_found(spec, snapshot, plan),
@@ -113,11 +114,14 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to false to go on.")]
     sentence = "Not checked while spec.suspend is true."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
-        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence))
+        unknown = ConditionStatus.UNKNOWN
+        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=unknown, sentence=sentence))
     return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
 
 
-def _conditions(before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime) -> list[Condition]:
+def _conditions(
+    before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime
+) -> list[Condition]:
     """Return the conditions of a round in their order; of a recommendation only while recommendations are read."""
     is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
     kept = [c for c in before if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
@@ -131,17 +135,20 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
         return shared
     by_kind = {part.kind: part for part in parts}
     is_observing = spec.mode is Mode.OBSERVE
-    pending = [part for kind in (_SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP) if (part := by_kind[kind]).status is not ConditionStatus.TRUE]
+    kinds = _SUMMED_UP_WHEN_OBSERVING if is_observing else _SUMMED_UP
+    pending = [by_kind[kind] for kind in kinds if by_kind[kind].status is not ConditionStatus.TRUE]
     lasting = next((part for part in pending if not part.is_transient), None)
     if lasting is not None:
         sentence = f"{lasting.kind} ({lasting.reason}): {lasting.sentence}"
-        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=lasting.status, sentence=sentence, remedy=lasting.remedy)
+        status, remedy = lasting.status, lasting.remedy
+        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=status, sentence=sentence, remedy=remedy)
     if is_observing:
         return Finding(
             kind=_T.READY,
             reason=Reason.OBSERVING,
             status=ConditionStatus.TRUE,
-            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's settings.",
+            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's "
+            "settings.",
             remedy="Set spec.mode to Manage to act.",
         )
     text = "Everything the spec asks for is in place."
@@ -154,22 +161,23 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
     """Say that another StaticGroup may issue the same ids, or writes the same pods; None where none does."""
     silence = ""
     if snapshot.prior_claims:
-        silence = f" Until then new pods of this one get no id, because {' and '.join(snapshot.prior_claims)}; pods that run keep theirs."
+        why = " and ".join(snapshot.prior_claims)
+        silence = f" Until then new pods of this one get no id, because {why}; pods that run keep theirs."
     if snapshot.same_scope:
         return Finding(
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
-            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this one, which is for one "
-            f"StaticGroup alone; neither removes members.{silence}",
+            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this "
+            f"one, which is for one StaticGroup alone; neither removes members.{silence}",
             remedy=f"{remedies.DIVIDE_SCOPES[0].upper()}{remedies.DIVIDE_SCOPES[1:]}.",
         )
     if snapshot.overlaps:
         return Finding(
             kind=_T.READY,
             reason=Reason.CONFLICTING_STATIC_GROUPS,
-            sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present or an "
-            "earlier id template); neither removes members until the template of one of them is changed, its pods are restarted "
-            f"with the new ids, and the members of the old ids are gone.{silence}",
+            sentence=f"StaticGroup {', '.join(snapshot.overlaps)} may issue the same ids of this group (by its present "
+            "or an earlier id template); neither removes members until the template of one of them is changed, its "
+            f"pods are restarted with the new ids, and the members of the old ids are gone.{silence}",
         )
     return collided(_T.READY, snapshot.collisions[0]) if snapshot.collisions else None
 
@@ -185,10 +193,7 @@ def _columns(table: SeatTable | None, members: api.MembersStatus | None, timeout
 def _in_short(t: TimeoutPlan) -> str | None:
     """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
 
-    Notes
-    -----
-    With an arrow only where they differ. Of pods that differ among themselves those are named that have not yet what the
-    next ones get.
+    With an arrow only where they differ. Of pods that differ among themselves it names those without the next value.
     """
     held = sorted({t.in_force.shortest_ms, t.in_force.longest_ms} - {None, t.next_ms})  # type: ignore[type-var]
     others = "-".join(f"{value_ms / 1000:g}s" for value_ms in held if value_ms is not None)

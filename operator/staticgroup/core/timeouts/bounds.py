@@ -145,8 +145,6 @@ def bounds_of(spec: SessionTimeout, client: Client, protocol: Protocol, brokers:
 def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Protocol) -> Client:
     """Return what the spec and the pod template show of the client; what it reads from files or its code is not seen.
 
-    Notes
-    -----
     Java clients start with any session above their heartbeat interval (AbstractCoordinator); clients of a group with a
     setting of its own have no session timeout that they could refuse.
     """

@@ -90,7 +90,7 @@ class FleetTimeout:
     ----------
     setting: of Kafka, that the number is for.
     recommended_ms: None: the present value is to stay.
-    lower_ms, upper_ms, uncapped_ms: the interval of the number, and what it would be without any bound; None: not known.
+    lower_ms, upper_ms, uncapped_ms: the interval of the number, and its value without any bound; None: not known.
     stops, method, reasons: what it rests on, and what shaped it, for people.
     is_released: the fleet's canary lets this group act on it now. is_rolled_back: the canary was rolled back.
     is_capped: the brokers' maximum shortened it.
@@ -292,7 +292,7 @@ def _own_choice(
     in_use: TimeoutHysteresis | None,
     now_s: float,
 ) -> DesiredTimeout:
-    """Return what the operator chooses where neither the user nor the fleet learner does; parameters as for `desired_timeout`."""
+    """Return what the operator chooses if neither user nor fleet learner does; parameters as for `desired_timeout`."""
     # Step 1: the estimate holds until enough was measured, unless the few that were ask for more.
     structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
     found = measured_need(absences, percent=spec.percentile, heartbeat_ms=heartbeat_ms)

@@ -9,8 +9,8 @@ The rule:
 5. Another value that somebody else stores after the operator's stays as it is, and the operator sets nothing more.
 6. It goes on once that is deleted from the group, equals what is wanted, or `writeGroupConfig` was off in between.
 
-A value counts as set only when it was read back. Members take a raised one over with their next heartbeat; a member
-that is away keeps the one of before (GroupMetadataManager reads the setting at each heartbeat). A stored setting that new
+A value counts as set only when it was read back. Members adopt a raised one with their next heartbeat; a member that
+is away keeps the earlier one (GroupMetadataManager reads the setting at each heartbeat). A stored setting that new
 bounds of the brokers exclude refuses every other change (GroupConfig.validate), so those of the group's protocol are
 repaired in the same request; those of another protocol are not ours to choose, so they are named and nothing is set.
 """

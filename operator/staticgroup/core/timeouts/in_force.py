@@ -1,11 +1,11 @@
 """Which session timeout the next pods get, which ones members hold now, and whether both outlast a restart.
 
 These are two things as long as pods are to be restarted. A classic member holds what its pod was started with, as the
-pod shows it in its environment or its annotation, from its first heartbeat on: until then the coordinator counts with the
-timeout of the member that held the seat before (GroupMetadataManager, replacement of a static member: the timer is
-started before the member is updated). Members of a KIP-848 or Streams group hold the group's setting at the brokers. A
-client of these protocols does not start with session.timeout.ms, so nothing is injected, and a pod that still shows one
-is a classic member that has not been replaced; unless the pod template sets one all the same, which no client takes up.
+pod's environment or annotation shows, from its first heartbeat on: until then the coordinator counts with the timeout
+of the member that held the seat before (GroupMetadataManager starts the timer of a replaced static member before it
+updates the member). Members of a KIP-848 or Streams group hold the group's setting at the brokers. A client of these
+protocols does not start with session.timeout.ms, so nothing is injected, and a pod that still shows one is a classic
+member that has not been replaced; unless the pod template sets one all the same, which no client takes up.
 """
 
 from __future__ import annotations
@@ -218,8 +218,6 @@ def _in_force(spec: StaticGroupSpec, snapshot: Snapshot, t: TimeoutPlan, heartbe
 def _of_before(snapshot: Snapshot) -> set[int]:
     """Return the session timeouts of pods that are gone with which the seats of their successors still run.
 
-    Notes
-    -----
     That is until the successor's first heartbeat, known by how long it is Ready, or until the session has expired.
     """
     found: set[int] = set()
@@ -241,8 +239,6 @@ def _of_before(snapshot: Snapshot) -> set[int]:
 def _unseen(snapshot: Snapshot) -> int:
     """Return how many pods the StatefulSet reports that were never seen; at least one while the watch is not complete.
 
-    Notes
-    -----
     A name whose pod went explains one: the StatefulSet's status may be behind. No clock decides, or time alone would be
     news.
     """
