@@ -57,10 +57,11 @@ class Removal:
     def evidence(self) -> str:
         """What the removal rests on, for people: the newest ends first."""
         newest = sorted(self.ended, key=lambda p: -p.since_s)
-        ended = [(p, p.certificate) for p in newest if p.certificate]
-        statements = [f"pod {p.pod_name} uid {p.uid} {c.kind.value}: {c.statement}" for p, c in ended[:EVIDENCE_MAX]]
-        by = "by its certificate or with its node"
-        return "; ".join(statements) or f"every pod that was there when it joined has ended, {by}"
+        ends = [(p, p.certificate) for p in newest]
+        said = [f"{c.kind.value}: {c.statement}" if c else f"ended with its node {p.node_name}" for p, c in ends]
+        named = [f"pod {p.pod_name} uid {p.uid} {text}" for p, text in zip(newest, said, strict=True)]
+        unnamed = "every pod that was there when it joined has ended, by its certificate or with its node"
+        return "; ".join(named[:EVIDENCE_MAX]) or unnamed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +318,8 @@ def _removal(c: Candidate) -> Removal:
     record = c.seat.memory.removal
     attempt = record.attempts + 1 if record is not None and record.member_id == c.member.member_id else 1
     entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.seat.key, reason=reason[:REASON_LENGTH_MAX])
-    ended = tuple(pod for pod in c.seat.chain if pod.certificate is not None)
+    with_node = c.snapshot.sight.ended if c.snapshot.sight is not None else frozenset()
+    ended = tuple(pod for pod in c.seat.chain if pod.certificate is not None or pod.uid in with_node)
     return Removal(entry=entry, ordinal=c.seat.ordinal, ended=ended, attempt=attempt)
 
 

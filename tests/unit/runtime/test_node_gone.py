@@ -78,6 +78,23 @@ async def test_a_node_that_is_gone_ends_its_pods_where_its_deletion_says_so(
     assert [s.uid for s in world.status.suspects] == ([] if removed else ["u2"])
 
 
+async def test_the_event_of_a_removal_names_the_node_that_ended_a_pod_beside_the_certificates() -> None:
+    """A successor's certificate alone would say nothing of the pod that was waited for."""
+    world = await lost_with_its_node()
+    world.scale(3)
+    world.start(2, "u2b")
+    await world.settled(2)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(2)
+    assert guards(world) == ["Suspect"]
+    gone(world)
+    await world.settled(2)
+    (message,) = (m for _, reason, m in world.kube.events if reason == "MemberRemoved")
+    assert "uid u2b E1: " in message
+    assert "uid u2 ended with its node n2" in message
+
+
 async def test_a_process_that_finds_the_pod_gone_anew_believes_the_one_that_saw_its_node_taken_over() -> None:
     """Seed 900533 of the simulation: a hand-over between the change of the machine and the deletion of the Node."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
