@@ -84,8 +84,9 @@ def run_changes(before: PodProgress | None, pod: PodVersion, now_ms: int) -> tup
     changes: list[RunChange] = []
     for container in (*pod.required, *pod.inits):
         for run in container.runs:
-            is_started = run.started_at_s is not None or run.end is None
-            times = ((True, run.started_at_s, is_started), (False, run.end.finished_at_s if run.end else None, run.end is not None))
+            end = run.end
+            is_started = run.started_at_s is not None or end is None
+            times = ((True, run.started_at_s, is_started), (False, end.finished_at_s if end else None, end is not None))
             for is_up, at_s, has_happened in times:
                 if not has_happened or run.restart_count <= known[is_up].get(container.name, -1):
                     continue
@@ -98,7 +99,7 @@ def run_changes(before: PodProgress | None, pod: PodVersion, now_ms: int) -> tup
                     container=container,
                     is_up=is_up,
                     restart_count=run.restart_count,
-                    reason="" if is_up or run.end is None else _end_of_pod(pod, at_s) or run.end.reason or DownReason.UNKNOWN.value,
+                    reason="" if is_up or not end else _end_of_pod(pod, at_s) or end.reason or DownReason.UNKNOWN.value,
                     source_time_ms=at_ms,
                     lo_ms=seen_ms if at_ms is None else None,
                     hi_ms=now_ms if at_ms is None else None,

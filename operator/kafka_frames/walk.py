@@ -29,7 +29,7 @@ class BadFrame(Exception):
 
 
 class TooManyElements(BadFrame):
-    """A frame whose arrays have more elements than the caller wants to decode, whether it is what it promises or not."""
+    """A frame whose arrays have more elements than the caller wants to decode, or that claims so."""
 
 
 @dataclasses.dataclass(slots=True)

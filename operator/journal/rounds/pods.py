@@ -14,7 +14,7 @@ from .. import records as api
 from ..runs import RECENT_MS, RunChange
 from .recorder import Recorder
 
-_OF_THE_GROUP = frozenset(p.reported_as.value for p in PROTOCOLS.values() if p.group_setting and p.reported_as is not None)
+_OF_THE_GROUP = frozenset(p.reported_as.value for p in PROTOCOLS.values() if p.group_setting and p.reported_as)
 """Protocols whose members hold a setting of their group, whatever their pods show."""
 
 
@@ -36,7 +36,8 @@ def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[st
         return []
     found: set[str] = set()
     for entry in env_entries(identity_of(spec)):
-        if entry.container != change.container.name and not (entry.container is None and change.container.name == change.pod.required[0].name):
+        is_first = entry.container is None and change.container.name == change.pod.required[0].name
+        if not is_first and entry.container != change.container.name:
             continue
         for scheme in naming.schemes:
             if entry.suffix not in scheme.env_suffixes:

@@ -1,1 +1,1 @@
-"""The edge to Kubernetes: calls whose refusals are values, raw objects parsed once, and watches that know what they missed."""
+"""The edge to Kubernetes: calls whose refusals are values, parsed objects, and watches that know what they missed."""

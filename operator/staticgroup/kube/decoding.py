@@ -1,9 +1,9 @@
 """Decode what an API server sends.
 
-pydantic's parser takes half of the time and memory of the standard library's. It takes no more than 200 levels, though, and an API
-server takes 10,000: what preserves unknown fields, such as the pods of a StrimziPodSet, or names fields by their paths (managedFields)
-can be that deep. Nothing that is read here is deeper than 20 levels, so what is too deep for the parser is cut away, and one such
-object breaks neither a page of a LIST nor a watch.
+pydantic's parser takes half of the time and memory of the standard library's, but at most 200 levels, where an API
+server takes 10,000. Unknown fields that are preserved (the pods of a StrimziPodSet) and managedFields can be that deep.
+The operator reads nothing below 20 levels, so what is too deep is cut away, and no such object breaks a LIST or a
+watch.
 Source: jiter, `recursion limit exceeded`; sigs.k8s.io/json, which takes 10,000 levels.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 from pydantic_core import from_json
 
 NO_JSON: Final = ValueError
-"""What is no JSON. The parser refuses half of a surrogate pair, too, for which API servers send U+FFFD (seen on 1.36.3)."""
+"""Not JSON. The parser also refuses half of a surrogate pair; API servers send U+FFFD instead (seen on 1.36.3)."""
 LEVELS_MAX: Final = 100
 """Objects and lists inside each other that are kept of a text that is too deep."""
 _TOO_DEEP: Final = "recursion limit"

@@ -1,7 +1,7 @@
-"""Check that an answer is an object of Kubernetes, whatever its kind: it has metadata, whose well-known fields are texts.
+"""Check that an answer is an object of Kubernetes of any kind: it has metadata, whose well-known fields are texts.
 
-An answer without metadata did not come from an API server, whatever its HTTP status is, but from a load balancer, a proxy or
-another web server. It counts as no answer, so that the readers of objects need not check again.
+An answer without metadata, whatever its HTTP status, came from a load balancer, a proxy or another web server. It
+counts as no answer, so that the readers of objects need not check again.
 Source: ObjectMeta and ListMeta of meta/v1; resourceVersion as a number: KEP-5504.
 """
 

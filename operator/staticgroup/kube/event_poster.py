@@ -1,6 +1,6 @@
 """Post Kubernetes Events without flooding: a repeated Event about the same object becomes a count, not another object.
 
-In events.k8s.io/v1 repeated events are a series on the first one; within ten minutes a repetition patches `series.count`.
+In events.k8s.io/v1 a series counts repeated events; within ten minutes a repetition patches `series.count`.
 """
 
 import hashlib

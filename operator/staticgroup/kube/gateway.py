@@ -1,9 +1,9 @@
 """Every single read and write at the API server, behind one protocol.
 
-The stores follow pods and nodes; this is for the rest: consistent reads right before a removal, Secrets, status, Events, and
-what the API server can and allows. Each call has a timeout and returns a value: what was asked for, None for an object that
-does not exist, or a `KubeProblem`. A read without resourceVersion is consistent (quorum) in Kubernetes, which step 2 of the
-removal order relies on.
+The stores follow pods and nodes. The gateway does the rest: consistent reads right before a removal, Secrets, status,
+Events, and what the API server can do and allows. Each call has a timeout and returns a value: the result, None for an
+object that does not exist, or a `KubeProblem`. In Kubernetes a read without resourceVersion is consistent (quorum), and
+step 2 of the removal order relies on that.
 """
 
 import base64
@@ -142,8 +142,8 @@ class AioKubeGateway:
 
         Notes
         -----
-        For a kind of another project both a missing object and a missing CustomResourceDefinition are answered with 404: only the
-        second says nothing about pods. So the discovery document, which every client may read, is asked whether the kind is served.
+        A missing object and a missing CustomResourceDefinition are both answered with 404, but only the first says that
+        no pods are wanted. So for kinds of other projects the discovery document is read, which every client may.
         """
         kind = KIND_OF[ref.kind]
         resource = Resource(group=kind.group, version=ref.api_version.rpartition("/")[2], plural=kind.plural)
@@ -165,8 +165,8 @@ class AioKubeGateway:
             return None
         return KubeProblem(
             kind=KubeProblemKind.NOT_FOUND, verb="get", resource=resource.label(), namespace=namespace, status=404,
-            message=f"the API server serves no {kind.kind} in {resource.group}/{resource.version}; install {kind.provider}, or correct "
-            "spec.workloadRef.apiVersion",
+            message=f"the API server serves no {kind.kind} in {resource.group}/{resource.version}; "
+            f"install {kind.provider}, or correct spec.workloadRef.apiVersion",
         )
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
@@ -208,8 +208,8 @@ class AioKubeGateway:
         if self._secret_label and not _carries(raw, self._secret_label):
             return KubeProblem(
                 kind=KubeProblemKind.FORBIDDEN, verb="get", resource=SECRETS.label(), namespace=namespace,
-                message=f"it lacks the label {self._secret_label}, without which this operator uses no Secret (chart value "
-                "operator.secretLabel); label it if it is meant for Kafka",
+                message=f"it lacks the label {self._secret_label}, without which this operator uses no Secret "
+                "(chart value operator.secretLabel); label it if it is meant for Kafka",
             )
         entries = raw.get("data") or {}
         try:
@@ -226,7 +226,8 @@ class AioKubeGateway:
         uid = (raw.get("metadata") or {}).get("uid")
         if isinstance(uid, str) and uid:
             return uid
-        return _malformed(MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__), NAMESPACES, "")
+        found = type(uid).__name__
+        return _malformed(MalformedObject(kind="Namespace", field="metadata.uid", found=found), NAMESPACES, "")
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
         """Read one of our resources consistently; None when it does not exist."""

@@ -46,15 +46,15 @@ class Informer:
 
     Parameters
     ----------
-    on_object: receives every object, listed ones even when they have not changed; must not block. Under one name it receives
+    on_object: receives every object, also listed ones that have not changed; must not block. For one name it receives
         the end of an object before its successor.
     scope: a namespace; "" for all.
     outage: whether the API server answers at all, so that trouble is not logged twice.
     clock_s: monotonic seconds.
     sleep: waits between tries.
     relist_s: longest time between two LISTs, seconds; each watch is shortened at random by up to a fifth.
-    on_refused: given for a resource that the operator can do without. It receives why the resource cannot be read, or None
-        once it can, and a LIST that is refused counts as complete.
+    on_refused: for a resource that the operator can do without: receives why it cannot be read, or None once it can.
+        A LIST that is refused then counts as complete.
     """
 
     def __init__(

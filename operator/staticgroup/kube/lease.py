@@ -9,12 +9,12 @@ A process that was frozen may find the Lease free again, or even in its own name
 meanwhile. So a holding is one Lease object and one number of transitions, which each acquisition raises, also after one
 of the same name: a Lease that shows another number is lost first, and acquired only by a later attempt.
 
-The holder renews over the version that it wrote last, one request each time; another write meanwhile makes that a 409, and
+The holder renews with one request, over the version that it wrote last. Another write in between makes that a 409, and
 then the Lease is read before it is written again.
 
-Source: client-go tools/leaderelection; every write carries the resourceVersion it was read at, so a lost race is a 409. Its times
-are 15 s / 10 s / 2 s and cost a group whose holder was killed 20 s; a third of them costs 7 s and, for two replicas, three requests
-in two seconds, one of them a write. Losing the Lease in an outage of 4 s costs nothing: a standby keeps its watches.
+Source: client-go tools/leaderelection. Its times are 15 s / 10 s / 2 s, so a group whose holder was killed waits 20 s.
+A third of them makes that 7 s, for three requests, one of them a write, in two seconds from two replicas.
+Losing the Lease in an outage of 4 s costs nothing: a standby keeps its watches.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 _OTHER_VERSION: Final = (KubeProblemKind.CONFLICT, KubeProblemKind.NOT_FOUND)
 """What a write answers when the Lease is no longer as it was."""
 RELEASE_PAUSES_S: Final = (0.0, 0.1, 0.4, 0.8)
-"""Waits before each try to give the Lease up; another replica tries each second, and waits no longer than its duration anyway."""
+"""Waits before each try to release the Lease; another replica tries each second, and waits for its duration at most."""
 POSITION_ANNOTATION: Final = "staticgroup.io/watch-position"
 """What a later process goes on from; a Lease without it, as one that was deleted, begins new watches."""
 
@@ -123,8 +123,8 @@ class ActiveLease:
 
         Returns
         -------
-        None when the Lease does not exist, or holds nothing that can be read: that means new watches. A refusal or no answer says
-        neither, and new watches would hold removals back.
+        None when the Lease does not exist or holds nothing readable: then new watches begin. A refusal or no answer is
+        no such result, because new watches would hold removals back.
         """
         while isinstance(raw := await self._read(), KubeProblem):
             _log.warning("waiting for the Lease to be readable", extra={"problem": raw.message})
@@ -156,7 +156,7 @@ class ActiveLease:
             await asyncio.shield(self.release())
 
     def _pause_s(self) -> float:
-        """Renew twice before the deadline, and try as often as the settings say when that failed or another one holds the Lease."""
+        """Renew twice before the deadline; after a failure, or while another holds the Lease, retry as configured."""
         settings, is_renewed = self._settings, self._renewed_s is not None and self._renewed_s == self._begun_s
         return max(settings.retry_period_s, settings.renew_deadline_s / 2) if is_renewed else settings.retry_period_s
 
@@ -195,7 +195,7 @@ class ActiveLease:
 
     def _is_overtaken(self, raw: Json | None) -> bool:
         """True when this replica had the Lease and somebody else may have had it since."""
-        return self._settings.is_election_enabled and self._holding is not None and self._holding_in(raw) != self._holding
+        return self._settings.is_election_enabled and self._holding not in (None, self._holding_in(raw))
 
     def _holding_in(self, raw: Json | None) -> Holding | None:
         """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
@@ -221,8 +221,8 @@ class ActiveLease:
     def _take_reading(self, raw: Json | None) -> None:
         """Compare a reading with those before, also the one that the pod watch goes on from."""
         version = raw["metadata"]["resourceVersion"] if raw is not None else ""
-        if is_older(version, self._version_seen):
-            self._on_went_back(f"the Lease was read at resourceVersion {version} after {self._version_seen} (etcd restored?)")
+        if is_older(version, seen := self._version_seen):
+            self._on_went_back(f"the Lease was read at resourceVersion {version} after {seen} (etcd restored?)")
         self._version_seen = version or self._version_seen
 
     async def confirm(self) -> bool:
@@ -256,11 +256,13 @@ class ActiveLease:
     async def _put(self, raw: Json | None) -> Json | KubeProblem:
         """Write the Lease over a version of it; None creates it."""
         if raw is None:
-            return await self._transport.call("create", LEASES, namespace=self._settings.namespace, body=self._body(raw))
+            namespace = self._settings.namespace
+            return await self._transport.call("create", LEASES, namespace=namespace, body=self._body(raw))
         return await self._update(self._body(raw))
 
     async def _update(self, body: Json) -> Json | KubeProblem:
-        return await self._transport.call("update", LEASES, namespace=self._settings.namespace, name=self._settings.name, body=body)
+        own = self._settings
+        return await self._transport.call("update", LEASES, namespace=own.namespace, name=own.name, body=body)
 
     def _accept(self, answer: Json, begun_s: float) -> None:
         """Take note of a version that we wrote."""
@@ -299,8 +301,8 @@ class ActiveLease:
 
         Notes
         -----
-        It is tried again as long as it is ours: an API server refuses a call when it is busy, and a renewal that was under way may
-        land in between. After its duration there is nothing to give up.
+        It retries while the Lease is ours: a busy API server refuses calls, and a renewal under way may land in
+        between. After the duration there is nothing to give up.
         """
         if self._renewed_s is None:
             return False
@@ -331,7 +333,7 @@ class ActiveLease:
 
 
 def is_older(read: str, seen: str) -> bool:
-    """Compare the resourceVersions of one object, numbers that only grow (KEP-5504); what is no number is never older."""
+    """Compare two resourceVersions of one object, which only grow (KEP-5504); what is no number is never older."""
     return read.isdigit() and seen.isdigit() and int(read) < int(seen)
 
 

@@ -1,8 +1,8 @@
 """Know whether the API server is away, and how soon to ask again.
 
-An outage is the time in which nothing at all is answered. It is logged here once when it has lasted a few seconds and once when
-it is over, and nowhere else. All retries share one rule of delays: short enough that the end of an outage is noticed at once,
-and spread at random so that all replicas and all watches do not come back in the same moment.
+In an outage the API server answers nothing at all. Only this module logs it: once after a few seconds, and once when it
+is over. All retries share one rule of delays: short, to notice the end of an outage at once, and random, so that
+replicas and watches do not all come back at the same moment.
 """
 
 import logging

@@ -1,8 +1,7 @@
 """LIST in pages of a size that the objects themselves decide.
 
-How large a page is depends on the objects, so the limit follows the pages that came. A large page halves the limit, a small
-one lets it grow again, and one that is too large to be read is asked for again in halves. The API server takes another limit
-with the same continue token.
+A large page halves the limit of the next, a small one lets it grow again, and a page too large to be read is asked for
+again in halves. The API server accepts another limit with the same continue token.
 Source: KEP-365 (paginated LIST).
 """
 
@@ -55,7 +54,8 @@ class PageLimit:
 
 
 async def pages(
-    transport: Transport, resource: Resource, limit: PageLimit, *, namespace: str = "", query: Mapping[str, str] | None = None
+    transport: Transport, resource: Resource, limit: PageLimit, *, namespace: str = "",
+    query: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Json | KubeProblem]:
     """LIST one resource page by page, all at one resourceVersion.
 

@@ -89,7 +89,8 @@ def problem_of(status: int, *, verb: str, resource: str, namespace: str = "", te
         KubeProblemKind.CONFLICT: f"{verb} {resource}{where} conflicts with a newer or another object",
         KubeProblemKind.GONE: f"the resourceVersion asked for in {verb} {resource}{where} is too old",
         KubeProblemKind.INVALID: f"the API server refused to {verb} {resource}{where} as invalid (HTTP {status})",
-        KubeProblemKind.UNDECLARED: f"the API server refused to {verb} {resource}{where}: its CRD does not know a field (HTTP {status})",
+        KubeProblemKind.UNDECLARED: f"the API server refused to {verb} {resource}{where}: "
+        f"its CRD does not know a field (HTTP {status})",
         KubeProblemKind.TOO_LARGE: f"the API server refused to {verb} {resource}{where} as too large (HTTP {status})",
         KubeProblemKind.UNAVAILABLE: f"the API server did not {verb} {resource}{where} ({answer})",
     }

@@ -30,7 +30,7 @@ CONNECTIONS_MAX: Final = 20
 
 RESPONSE_MAX_MIB: Final = 32
 RESPONSE_MAX_BYTES = RESPONSE_MAX_MIB * 1024 * 1024
-"""A larger answer is not taken: one object has at most 1.5 MiB in etcd and, with every character escaped, 9 MiB in JSON."""
+"""A larger answer is not read: an object has at most 1.5 MiB in etcd, and 9 MiB in JSON when all is escaped."""
 EVENT_MAX_BYTES = 16 * 1024 * 1024
 """Of one line of a watch, for the same reason."""
 REFUSAL_MAX_BYTES: Final = 16 * 1024
@@ -77,8 +77,9 @@ SECRETS: Final = Resource(group="", version="v1", plural="secrets")
 STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets")
 LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")
 EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
-MUTATING_POLICIES: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingadmissionpolicies")
-MUTATING_WEBHOOKS: Final = Resource(group="admissionregistration.k8s.io", version="v1", plural="mutatingwebhookconfigurations")
+_ADMISSION: Final = "admissionregistration.k8s.io"
+MUTATING_POLICIES: Final = Resource(group=_ADMISSION, version="v1", plural="mutatingadmissionpolicies")
+MUTATING_WEBHOOKS: Final = Resource(group=_ADMISSION, version="v1", plural="mutatingwebhookconfigurations")
 
 Json = dict[str, Any]
 
@@ -157,8 +158,8 @@ class Transport:
             await client.close()  # type: ignore[no-untyped-call]
 
     async def _send(
-        self, client: ApiClient, *, method: str, path: str, query: Sequence[tuple[str, str]], body: Json | None, content_type: str,
-        limits: aiohttp.ClientTimeout,
+        self, client: ApiClient, *, method: str, path: str, query: Sequence[tuple[str, str]], body: Json | None,
+        content_type: str, limits: aiohttp.ClientTimeout,
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": JSON, "Content-Type": content_type}
         serialized = await client.param_serialize(
@@ -216,9 +217,9 @@ class Transport:
                 content_type=content_type, limits=self._call_timeout,
             )
             async with response:
-                if not 200 <= response.status < 300:
+                if not 200 <= (status := response.status) < 300:
                     text = await _beginning(response) if verb in _WRITES else ""
-                    return self._noted(problem_of(response.status, verb=verb, resource=label, namespace=namespace, text=text))
+                    return self._noted(problem_of(status, verb=verb, resource=label, namespace=namespace, text=text))
                 content = await _read(response)
                 if content is None:
                     why = f"has more than {RESPONSE_MAX_MIB} MiB, which is not read"
@@ -227,7 +228,8 @@ class Transport:
         except CONNECTION_ERRORS:
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         except NO_JSON:  # of somebody in the API server's stead
-            return self._noted(_unread(KubeProblemKind.UNAVAILABLE, verb, label, namespace, "cannot be decoded: it is not JSON"))
+            why = "cannot be decoded: it is not JSON"
+            return self._noted(_unread(KubeProblemKind.UNAVAILABLE, verb, label, namespace, why))
         if not isinstance(found, dict) or not is_answer(found):
             return self._noted(problem_of(0, verb=verb, resource=label, namespace=namespace))
         self.outage.answered()
@@ -273,7 +275,8 @@ class Transport:
                 self.outage.answered()
                 yield WatchStream(response)
             else:
-                yield self._noted(problem_of(response.status, verb="watch", resource=resource.label(), namespace=namespace))
+                label = resource.label()
+                yield self._noted(problem_of(response.status, verb="watch", resource=label, namespace=namespace))
         finally:
             # close, not release: an unread watch must not go back to the pool.
             response.close()
@@ -307,7 +310,8 @@ async def _beginning(response: aiohttp.ClientResponse) -> str:
 def _unread(kind: KubeProblemKind, verb: str, label: str, namespace: str, why: str) -> KubeProblem:
     where = f" in namespace {namespace}" if namespace else ""
     return KubeProblem(
-        kind=kind, verb=verb, resource=label, namespace=namespace, message=f"the API server's answer to {verb} {label}{where} {why}"
+        kind=kind, verb=verb, resource=label, namespace=namespace,
+        message=f"the API server's answer to {verb} {label}{where} {why}",
     )
 
 

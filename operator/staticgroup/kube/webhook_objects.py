@@ -1,6 +1,6 @@
 """The two objects of the webhook: the Secret with its certificates, and the configuration by which API servers call it.
 
-A Secret is written over the version that was read, so of two replicas that renew at once one wins and the other reads again.
+A Secret is written over the version that was read: if two replicas renew at once, one wins and the other reads again.
 """
 
 import base64

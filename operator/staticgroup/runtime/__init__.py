@@ -1,1 +1,1 @@
-"""The shell: it makes every part once, decides when a round runs, carries it out, and tells people and machines of it."""
+"""The shell: it makes each part once, decides when a round runs, carries it out, and reports to humans and machines."""

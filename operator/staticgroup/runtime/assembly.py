@@ -1,4 +1,4 @@
-"""Every part of one operator process, made once and wired here; what they do together is the operator's (`operator.py`)."""
+"""Every part of one operator process, made once and wired here; `operator.py` runs them together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Carry out what a round has planned, one call after the other, while nobody has said otherwise meanwhile.
 
-What the coordinator answered is remembered before the next await, where the round may be cut; an answer that did not come counts
-as unknown.
+The coordinator's answers are remembered before the next await, where the round may be cut; a missing answer counts as
+unknown.
 """
 
 from __future__ import annotations
@@ -150,7 +150,8 @@ class Executor:
         return executed, replace(decided, history=memory.history)
 
     def _is_current(self, group: StaticGroup) -> bool:
-        """True while nobody deleted, re-created, suspended or edited the StaticGroup since the round began, or took its connection away."""
-        known, asked = self.stores.groups.get((group.metadata.namespace, group.metadata.name)), (group.metadata.uid, group.metadata.generation)
-        is_same = known is not None and (known.metadata.uid, known.metadata.generation) == asked
+        """True unless the StaticGroup was deleted, re-created or edited in this round, or lost its connection."""
+        asked = group.metadata
+        known = self.stores.groups.get((asked.namespace, asked.name))
+        is_same = known is not None and (known.metadata.uid, known.metadata.generation) == (asked.uid, asked.generation)
         return is_same and may_use(self.stores, group)

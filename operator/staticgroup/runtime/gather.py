@@ -1,7 +1,7 @@
 """Gather what one round decides on, in the order that makes a removal safe and no other.
 
-(1) describe the group; where it shows a member for the first time, bring the pod watch up to a read behind it and attribute it,
-(2) read workload and pods consistently, (3) bring the pod watch up to that read, (4) see which of the carriers are left.
+(1) Describe the group; bring the pod watch up to a later read and attribute each member that is new, (2) read workload
+and pods consistently, (3) bring the pod watch up to that read, (4) see which carriers are left.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _OF_SETTINGS = (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.TLS_FAI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a round begins with: the settings of the connection, the group by them, and when it was asked for: Unix seconds, monotonic seconds."""
+    """What a round begins with: connection settings, the group, and when it was asked for (Unix, monotonic seconds)."""
 
     settings: ConnectionSettings | KafkaProblem
     group: GroupView | KafkaProblem
@@ -106,22 +106,25 @@ class Gatherer:
         if problem.kind in _OF_SETTINGS:
             self.connections.distrust(connection_key)
 
-    def shows_the_same(self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs) -> bool:
+    def shows_the_same(
+        self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs
+    ) -> bool:
         """True when nothing that a snapshot is made of can have changed since the last one.
 
         Notes
         -----
-        Every change of the workload, its pods, their watch and the injection is marked (`Memory.change_count`). Changes of pods with
-        other names and of StaticGroups of the same Kafka group are not, so where there are any, whole snapshots are compared. So they
-        are when any pod has become a suspect since, because its process may join with an id that it carried.
+        Every change of the workload, its pods, their watch and the injection is marked (`Memory.change_count`). Changes
+        of pods with other names and of StaticGroups of the same Kafka group are not: if there are any, or if a pod has
+        become a suspect, whose process may join with an id that it carried, whole snapshots are compared.
         """
         key = (group.metadata.namespace, group.metadata.name)
         is_unchanged = last.change_count == memory.change_count and last.history is memory.history and last.spec == spec
-        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count or last.shares_group_or_ids or last.members != hash(described.group):
+        if not is_unchanged or memory.stored.suspect_count != self.pods.suspect_count:
             return False
-        is_alone = not has_rivals(self.stores, key)
-        advice = self._advice(spec, key[0])
-        return is_alone and last.snapshot.advice == advice and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+        if last.shares_group_or_ids or last.members != hash(described.group) or has_rivals(self.stores, key):
+            return False
+        is_recent = self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S
+        return is_recent and last.snapshot.advice == self._advice(spec, key[0])
 
     async def gather(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described
@@ -146,21 +149,25 @@ class Gatherer:
             seen = self._with_rivals(self._with_pods(spec, replace(seen, workload=workload), naming))
 
         # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
-        evidence = {s.key: Evidence(chain=self._chain(naming, seen.namespace, s), fresh=fresh.get(s.key)) for s in found.judged if naming}
+        chains = {s.key: self._chain(naming, seen.namespace, s) for s in found.judged if naming}
+        evidence = {key: Evidence(chain=chain, fresh=fresh.get(key)) for key, chain in chains.items()}
         seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
-        return replace(seen, carried_elsewhere=self._carried_elsewhere(spec, seen), copies=self._copies(spec, seen, issuance)), found
+        strays, copies = self._carried_elsewhere(spec, seen), self._copies(spec, seen, issuance)
+        return replace(seen, carried_elsewhere=strays, copies=copies), found
 
     def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
-        """Return every pod, of whatever name and namespace, that lives or may and has carried an id that is asked for."""
+        """Return the pods of any name and namespace that are not dead and ever carried an id that is asked for."""
         carried = {i for _, i in self.pods.ids() if is_asked(i)}
         return tuple(i for i in self.pods.carriers(carried) if i.state is not PodState.DEAD)
 
-    async def _from_stores(self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup) -> Snapshot:
+    async def _from_stores(
+        self, spec: StaticGroupSpec, memory: Memory, described: Described, group: StaticGroup
+    ) -> Snapshot:
         """Take what the stores and the watches show."""
         namespace = group.metadata.namespace
         settings = described.settings
-        # brokers that did not answer the describe are not asked again in the same round
-        bounds = memory.bounds if isinstance(described.group, KafkaProblem) else await self._bounds(settings, spec, memory)
+        is_silent = isinstance(described.group, KafkaProblem)  # then it is not asked again in the same round
+        bounds = memory.bounds if is_silent else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref)
         workload = None if isinstance(found, KubeProblem) else found
         created_at = group.metadata.creation_timestamp
@@ -220,8 +227,10 @@ class Gatherer:
     ) -> Sight:
         """Gather what is known, after a description, of the pods that may hold members."""
         gatherer = SightGatherer(
-            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node, clock_ahead_s=self.clock_ahead_s,
-            may_be_of=lambda pod: naming.has_scope(pod) or may_share_group(self.stores, group, pod.namespace, pod.pod_name.rpartition("-")[0]),
+            pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node,
+            clock_ahead_s=self.clock_ahead_s,
+            may_be_of=lambda i: naming.has_scope(i)
+            or may_share_group(self.stores, group, i.namespace, i.pod_name.rpartition("-")[0]),
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
@@ -244,10 +253,11 @@ class Gatherer:
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
         """Return since when an id can be known to anybody, seconds since the Unix epoch; 0.0: who knows."""
         created = group.metadata.creation_timestamp
-        return created.timestamp() if created is not None and naming.is_recognized_by_scope and spec.identity.scope is None else 0.0
+        is_own = naming.is_recognized_by_scope and spec.identity.scope is None
+        return created.timestamp() if created is not None and is_own else 0.0
 
     def _carried_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:
-        """Return the ids of members that a pod of the namespace carries as they are, which is no seat of the workload."""
+        """Return the members' ids that a pod of the namespace carries unchanged, but as no seat of the workload."""
         members = seen.group.members if isinstance(seen.group, GroupView) else ()
         own = {i for pod in seen.pods for i in pod.instance_ids}
         asked = {(seen.namespace, m.instance_id) for m in members if m.instance_id and m.instance_id not in own}
@@ -255,7 +265,7 @@ class Gatherer:
         return frozenset(i for pod in strays if pod.object_present for i in pod.instance_ids)
 
     def _copies(self, spec: StaticGroupSpec, seen: Snapshot, issuance: Issuance) -> tuple[KnownPod, ...]:
-        """Return the living pods that are no seat of the workload and carry an id of this StaticGroup alone that it calls for, by name."""
+        """Return the living pods, by name, that are no seat but carry an id that this StaticGroup alone calls for."""
         naming, expected = issuance.naming, issuance.expected
         if naming is None or expected is None or not naming.issues_scoped:
             return ()
@@ -275,18 +285,19 @@ class Gatherer:
         if isinstance(workload, KubeProblem) or naming is None:
             return seen.workload, {}
         names = list(dict.fromkeys(name for seat in found.reads for name in seat.pod_names))
-        by_name = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
-        versions = [r.resource_version for r in by_name.values() if not isinstance(r, KubeProblem)]
+        shown = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
+        versions = [r.resource_version for r in shown.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
         wanted = wanted_by(naming, workload)
         fresh: dict[str, FreshRead] = {}
         for seat in found.reads:
-            reads = [(n, read) for n in seat.pod_names if not isinstance(read := by_name[n], KubeProblem)]
+            reads = [(n, read) for n in seat.pod_names if not isinstance(read := shown[n], KubeProblem)]
             if len(reads) < len(seat.pod_names):
                 continue
+            uids = [(n, r.version.uid) for n, r in reads if r.version is not None]
             fresh[seat.key] = FreshRead(
                 is_expected=wanted is None or seat.key in wanted,
-                objects=tuple((n, r.version.uid) for n, r in reads if r.version is not None and self._may_hold(naming, namespace, seat, r.version.uid)),
+                objects=tuple((n, uid) for n, uid in uids if self._may_hold(naming, namespace, seat, uid)),
                 resource_version=max(read.resource_version for _, read in reads),
                 barrier_passed=passed,
             )
@@ -299,12 +310,12 @@ class Gatherer:
         return await self.pods.barrier(namespace, max(versions), not_below=position)
 
     async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
-        """Return the workload from the watch, or by a read while the watch has not shown it; None when it does not exist.
+        """Return the workload from the watch, or by a read if the watch has not shown it; None when it does not exist.
 
         Notes
         -----
-        Only StatefulSets are watched. Other kinds are read in each round: what their pods do asks for one, and no stream breaks where
-        nobody serves the kind.
+        Only StatefulSets are watched. Other kinds are read in each round, which changes of their pods ask for, and no
+        stream breaks where nobody serves the kind.
         """
         known = self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None
         if known is not None:
@@ -328,7 +339,7 @@ class Gatherer:
         return bounds
 
     def _chain(self, naming: Naming, namespace: str, seat: Seat) -> tuple[KnownPod, ...]:
-        """Return every known pod that may hold a seat: those of its pod name, and those that carried its id anywhere."""
+        """Return every known pod that may hold a seat: those of its pod name, and those that ever carried its id."""
         place = HeldSeat(seat.key, naming, namespace)
         near = self.pods.chain(namespace, pod_names=place.pod_names, instance_ids=place.carried_as)
         far = (i for i in self.pods.carriers(place.carried_as) if i.namespace != namespace)
@@ -345,8 +356,8 @@ def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod
 
     Notes
     -----
-    Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not stand
-    for one that is not visible.
+    Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not
+    stand for one that is not visible.
     """
     ours = (p for p in known if p.object_present and ordinal_of_pod(workload_name, p.pod_name) is not None)
     present = sorted(ours, key=lambda p: p.pod_name)

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 class Listener:
-    """Receive what the informers and the pod store of one process report; see `informer.OnObject` for the methods named after a kind.
+    """Receive what the informers and the pod store report; `informer.OnObject` explains methods named after a kind.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Listener:
         """Return what the pod store calls."""
         return PodStoreHooks(
             node_of=self._parts.nodes.node_of,
-            is_managed=lambda namespace, pod_name: bool(self._stores.groups_of_workload(namespace, _workload_of(pod_name))),
+            is_managed=lambda namespace, name: bool(self._stores.groups_of_workload(namespace, _workload_of(name))),
             on_change=self._pod_changed,
             on_end=self._pod_ended,
             on_gap=lambda reason: self._parts.metrics.watch_gaps.inc(),
@@ -134,7 +134,7 @@ class Listener:
         self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name))
 
     def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        """Ask for a round at once: the object of a pod proves its end more easily than its absence does, and a crashed process is soon back."""
+        """Ask for a round at once: a pod's object proves its end better than its absence, and it may soon be back."""
         self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name), at_once=True)
 
     def _groups_of_pod(self, namespace: str, owner_name: str, pod_name: str) -> frozenset[Key]:
@@ -151,7 +151,7 @@ class Listener:
         self.request_all_rounds()
 
     def request_round(self, key: Key, *, at_once: bool = False) -> None:
-        """Ask for a round of a StaticGroup that has changed, if this replica is active: at once, or together with further changes."""
+        """Ask for a round of a changed StaticGroup if this replica is active: at once, or with further changes."""
         if self._parts.is_active:
             self._parts.reconciler.memories.mark_changed(key)
             (self._parts.queue.add if at_once else self._parts.queue.add_soon)(key)

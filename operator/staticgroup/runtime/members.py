@@ -53,17 +53,17 @@ class SightGatherer:
         ----------
         described_at_s, dated_at_s: when the group was asked for, monotonic seconds and seconds since the Unix epoch.
         brokers: another text where the group was asked for elsewhere: what is not described there is not silent.
-        ids_since_s: since when an id of the StaticGroup can be known to anybody, seconds since the Unix epoch; 0.0: for ever.
+        ids_since_s: since when anybody can know an id of the StaticGroup, Unix seconds; 0.0: for ever.
 
         Notes
         -----
         The read is made only where a member is described for the first time.
         """
-        new = _new_members(naming, role, group, members)
+        new = _newcomers(naming, role, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         watch = self.pods.watch(namespace)
-        gone = await self._gone_with_their_nodes(members, doubtful, began_s(watch))
+        gone = await self._gone_with_nodes(members, doubtful, began_s(watch))
         if gone and not (await self.pods.reach_present(namespace) and self.pods.watch(namespace) == watch):
             gone = frozenset()  # the Node may have been forgotten by an etcd that was set back before it was read
         # No await from here on: all of it is one moment of the watch.
@@ -71,10 +71,10 @@ class SightGatherer:
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         nodeless = self._nodeless(members, doubtful)
         sight = Sight(
-            watch=watch_under(watch, brokers),
-            described_at_s=described_at_s, dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()), ends=self.pods.ends,
-            ended=(gone - nodeless) | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)), suspects=doubtful,
-            present=frozenset(self._present(members, doubtful)), has_passed=has_passed,
+            watch=watch_under(watch, brokers), described_at_s=described_at_s, ends=self.pods.ends,
+            dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()),
+            ended=(gone - nodeless) | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)),
+            present=frozenset(self._present(members, doubtful)), suspects=doubtful, has_passed=has_passed,
             nodeless=nodeless,
         )
         if not has_passed:
@@ -93,24 +93,24 @@ class SightGatherer:
                 addressed[instance_id] = uid
         return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
 
-    async def _gone_with_their_nodes(self, members: Members, doubtful: Iterable[Suspect], watched_since_s: float) -> frozenset[str]:
+    async def _gone_with_nodes(self, members: Members, doubtful: Iterable[Suspect], since_s: float) -> frozenset[str]:
         """Return the suspects whose machines are gone, each by a consistent read of its Node.
 
         Parameters
         ----------
-        watched_since_s: since when the pod watch has been whole, seconds since the Unix epoch.
+        since_s: since when the pod watch has been whole, seconds since the Unix epoch.
 
         Notes
         -----
-        A pod that was gone before the watch began may have been forgotten, together with its Node, by an etcd that was set back.
+        A pod that was gone before the watch began may have been forgotten, together with its Node, by a restored etcd.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
         gone = set()
-        new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets that it did not see an end
+        new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets an unseen end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
             is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < watched_since_s
+            is_forgotten = suspect.since_s < since_s
             if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
                 node = await self.read_node(suspect.node_name)
                 if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
@@ -122,12 +122,13 @@ class SightGatherer:
 
         Notes
         -----
-        This process saw that another machine took the Node over; or the status names no Node, because another process saw that, or
-        because no process ever saw the Node.
+        Either this process saw another machine take the Node over, or the status names no Node, because another process
+        saw that, or because no process ever saw the Node.
         """
         known = (s.uid for s in members.suspects if not s.node_name)
         seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
-        return frozenset((*known, *(s.uid for s, node in seen if was_node_taken_over(s, node, clocks_apart_s=CLOCKS_APART_S))))
+        taken = (s.uid for s, node in seen if was_node_taken_over(s, node, clocks_apart_s=CLOCKS_APART_S))
+        return frozenset((*known, *taken))
 
     def _pods_of(self, seat: HeldSeat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""
@@ -136,14 +137,15 @@ class SightGatherer:
         return (pod for pod in (*near, *far) if seat.may_be_held_by(pod))
 
     def _suspects_of(self, namespace: str, naming: Naming, members: Members, ids_since_s: float) -> Iterator[Suspect]:
-        """Yield the suspects of the pod store that may hold an id of ours, and the carriers of a member that nothing is known of."""
+        """Yield the suspects that may hold an id of ours, and the carriers of a member that nothing is known of."""
+        workload = naming.schemes[0].workload_name if naming.schemes else None
         for pod in self.pods.doubtful():
-            own = naming.own_ids(pod)
-            is_seat = pod.namespace == namespace and bool(naming.schemes) and ordinal_of_pod(naming.schemes[0].workload_name, pod.pod_name) is not None
-            is_older = not own and max(pod.created_at_s, pod.since_s + CLOCKS_APART_S) < ids_since_s and not pod.object_present
-            if is_older:  # a container reads its environment from the object, which was gone before the ids were made
-                continue
-            if is_seat or (own and (pod.namespace == namespace or self.may_be_of(pod))):
+            own, is_near = naming.own_ids(pod), pod.namespace == namespace
+            is_seat = is_near and workload is not None and ordinal_of_pod(workload, pod.pod_name) is not None
+            newest_s = max(pod.created_at_s, pod.since_s + CLOCKS_APART_S)
+            if not own and not pod.object_present and newest_s < ids_since_s:
+                continue  # a container reads its environment from the object, which was gone before the ids were made
+            if is_seat or (own and (is_near or self.may_be_of(pod))):
                 yield _suspect(pod, naming)
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
@@ -153,7 +155,7 @@ class SightGatherer:
         known = {s.uid: s for s in members.suspects}
         for uid, ids in lost.items():
             name = next(iter(naming.pod_names_of(min(ids))), "")
-            since_s = max(members.attributions[i].first_seen_s for i in ids)  # the same each time, so that it is taken in once
+            since_s = max(members.attributions[i].first_seen_s for i in ids)  # always the same, to be taken in once
             found = Suspect(uid=uid, namespace=namespace, pod_name=name, instance_ids=frozenset(ids), since_s=since_s)
             if uid not in known:
                 yield found
@@ -161,9 +163,11 @@ class SightGatherer:
                 yield known[uid]  # which may tell more of it
 
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
-        """Yield the carriers and suspects that have a certificate; one of which a run is lost has none, whatever its object says."""
-        lost = {s.uid for s in (*doubtful, *members.suspects) if s.lost_boot and not self._is_over(s)}
-        for uid in {uid for a in (*members.attributions.values(), *members.former.values()) for uid in a.carriers} | {s.uid for s in (*doubtful, *members.suspects)}:
+        """Yield the carriers and suspects that have a certificate; a lost run has none."""
+        suspects = (*doubtful, *members.suspects)
+        lost = {s.uid for s in suspects if s.lost_boot and not self._is_over(s)}
+        attributions = (*members.attributions.values(), *members.former.values())
+        for uid in {uid for a in attributions for uid in a.carriers} | {s.uid for s in suspects}:
             pod = self.pods.get(uid)
             if pod is not None and pod.state is PodState.DEAD and uid not in lost:
                 yield uid
@@ -188,8 +192,8 @@ class SightGatherer:
                 yield suspect.uid
 
 
-def _new_members(naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members) -> dict[str, MemberView]:
-    """Return the members of ours that were not described before, by id; none of an id that several are described with."""
+def _newcomers(naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members) -> dict[str, MemberView]:
+    """Return our members that were not described before, by id; none for an id that several members have."""
     if isinstance(group, KafkaProblem):
         return {}
     held = ((i, found) for i, found in holders_of(role, group).items() if naming.is_own(i))
@@ -198,7 +202,7 @@ def _new_members(naming: Naming, role: Role, group: GroupView | KafkaProblem, me
 
 
 def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
-    """Say of a pod what is remembered of a suspect; of more ids than a status has room for, those of our ordinals alone."""
+    """Return what is remembered of a suspect; of more ids than a status has room for, only those of our ordinals."""
     are_few = len(pod.instance_ids) <= SUSPECT_IDS_MAX
     return Suspect(
         uid=pod.uid,

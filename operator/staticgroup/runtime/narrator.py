@@ -1,6 +1,6 @@
 """Post Events, write audit lines and set gauges.
 
-Every removal leaves one audit line and one Event with its evidence. Held removals and conditions that flipped are posted
+Every removal leaves one audit line and one Event with its evidence. Held removals and flipped conditions are posted
 when they appear, not every round.
 """
 
@@ -89,7 +89,8 @@ class Narrator:
                     group,
                     "Warning",
                     "RemovalRefused",
-                    f"LeaveGroup for {removal.entry.instance_id} was refused: READ on Group '{group.spec.group_id}' is missing",
+                    f"LeaveGroup for {removal.entry.instance_id} was refused: "
+                    f"READ on Group '{group.spec.group_id}' is missing",
                 )
 
     def released(self, group: StaticGroup, release: Release, outcome: ReleaseOutcome, now_s: float) -> None:
@@ -137,18 +138,21 @@ class Narrator:
         if problem is not None and before != posted.config_refused:
             await self._post(group, "Warning", "GroupConfigRefused", problem.message)
 
-    async def round(self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
+    async def round(
+        self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus
+    ) -> None:
         """Post what is new in a round, and set the gauges of its StaticGroup.
 
         Parameters
         ----------
-        before: as it was written last. What cannot be written is posted all the same, so what was posted is remembered too.
+        before: as it was last written. What cannot be written is posted all the same, so what was posted is remembered.
         """
         await self._held(group, decided)
         await self._flipped(group, before, after)
+        members = after.members.model_dump(by_alias=False) if after.members is not None else {}
         self.metrics.show(
             (group.metadata.namespace, group.metadata.name),
-            members={(kind,): count for kind, count in after.members.model_dump(by_alias=False).items()} if after.members is not None else {},
+            members={(kind,): count for kind, count in members.items()},
             held={(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()},
             suspects={(): len(decided.history.members.suspects)},
             **_of_conditions(after),
@@ -228,8 +232,8 @@ def _ready(status: StaticGroupStatus) -> Condition | None:
 def _of_conditions(status: StaticGroupStatus) -> dict[str, dict[tuple[str, ...], float]]:
     """Return the series that show the conditions."""
     ready = _ready(status)
-    is_ready = ready is not None and ready.status is ConditionStatus.TRUE
-    return {"ready": {(): float(is_ready)}, "condition": {(c.type, c.status.value, c.reason): 1 for c in status.conditions}}
+    value = float(ready is not None and ready.status is ConditionStatus.TRUE)
+    return {"ready": {(): value}, "condition": {(c.type, c.status.value, c.reason): 1 for c in status.conditions}}
 
 
 def _audit(group: StaticGroup, what: str, **fields: object) -> None:

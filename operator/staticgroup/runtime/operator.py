@@ -45,7 +45,7 @@ class Operator(Assembly):
     ) -> None:
         super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
         self.reached = asyncio.Event()
-        """Set once the API server has answered and the Lease was read: a LIST from then on is as new as its position."""
+        """Set once the API server has answered and the Lease was read: a later LIST is as new as its position."""
         self._term: asyncio.Task[None] | None = None
         self._term_began_s = 0.0
         self._resumed: WatchPosition | None = None
@@ -96,7 +96,7 @@ class Operator(Assembly):
         return Writer(lease_uid=held.lease_uid, lease_transitions=held.transitions) if held is not None else None
 
     def _lease_position(self) -> WatchPosition | None:
-        """Return what the Lease may say of the watch; None, which keeps what it says, until this replica has taken over."""
+        """Return what the Lease may say of the watch; None, which keeps it, until this replica has taken over."""
         if not self.is_active:
             return None
         return self.pods.lease_position(self.reconciler.memories.unstored_since_s(self._term_began_s))
@@ -138,8 +138,8 @@ class Operator(Assembly):
 
         Notes
         -----
-        The list shows StaticGroups that a lagging watch has not delivered. A deleted Lease says that the watch of before is not
-        to be believed: then new ones begin.
+        The list shows StaticGroups that a lagging watch has not delivered. A deleted Lease means that the watches of
+        before cannot be trusted: then new ones begin.
         """
         await self.pods.wait_anchored()
         stored = await self.lease.read_position()
@@ -198,12 +198,12 @@ class Operator(Assembly):
         return self.pods.is_whole and all(i.is_complete for i in self.informers.all)
 
     def watch_age_s(self) -> float | None:
-        """Return for how long the pod watch has been silent although the API server answered; None before it was anchored.
+        """Return how long the pod watch has been silent although the API server answered; None before it was anchored.
 
         Notes
         -----
-        A restart helps a watch that hears nothing. It does not help when there is nobody to be heard: it would only end the
-        process because the API server is away, and the watch has a moment to come back after that.
+        A restart helps a watch that hears nothing, but not while the API server is away: it would only end the process.
+        After that the watch has a moment to come back.
         """
         return min(self.pods.age_s(), self.outage.answering_s()) if self.pods.is_whole else None
 

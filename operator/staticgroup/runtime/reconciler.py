@@ -76,7 +76,7 @@ class Reconciler:
 
         Notes
         -----
-        Also where nothing may be written now: a renewal of the Lease that is only late begins no new term, which would look
+        It runs even when nothing may be written now: a late renewal of the Lease begins no new term, which would look
         at everything.
         """
         if not self.may_write():
@@ -90,7 +90,7 @@ class Reconciler:
             return Result(failed=True)
         memory.spec = group.spec
         if memory.is_unfinished:
-            # Brokers that answer slowly may cut each round, and the position of the pod watch waits until the status tells of all suspects.
+            # Slow brokers may cut each round, and the watch's position waits until the status shows all suspects.
             revision, remembered = self._revision(memory), await self._looked(group, memory)
             if memory.status is not None:  # without one nothing is remembered
                 await self._write(group, memory.status.model_copy(update=remembered), memory, revision)
@@ -137,9 +137,10 @@ class Reconciler:
         return self._unwritten(memory, requeue_after_s)
 
     def _cache_plan(
-        self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *, has_changed: bool
+        self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *,
+        has_changed: bool,
     ) -> None:
-        """Keep what a round saw that changed nothing, unless the journal waits for a round, or something to be forgotten."""
+        """Keep what a round without changes saw, unless the journal waits for a round, or something to be forgotten."""
         is_unrecorded = self.journal is not None and not self.journal.knows(key)
         if has_changed or is_unrecorded or memory.has_expiring_records:
             memory.cached = None
@@ -148,8 +149,10 @@ class Reconciler:
         if memory.history == inputs.history:
             memory.history = inputs.history  # not twice of each StaticGroup
 
-    def _skip_plan(self, key: Key, memory: Memory, revision: Revision, last: CachedPlan, began_s: float, started_s: float) -> Result:
-        """End a round that saw what the last one saw, and whose status is therefore written; journal and returns note that it took place."""
+    def _skip_plan(
+        self, key: Key, memory: Memory, revision: Revision, last: CachedPlan, began_s: float, started_s: float
+    ) -> Result:
+        """End a round that saw what the last one saw, so that its status is written already; the journal notes it."""
         memory.stored = revision
         began_ms = int(began_s * 1000)
         self.returns.seen_again(key, began_ms)
@@ -172,7 +175,7 @@ class Reconciler:
         return decided
 
     def _unwritten(self, memory: Memory, requeue_after_s: float) -> Result:
-        """Say when to look again after a status was not written: one that is held up, or edited all the time, spoils no round."""
+        """Return when to look again after a status was not written; being held up or always edited is no failure."""
         now_s = self.monotonic_s()
         until_s = memory.waits_until_s(now_s)
         return Result(failed=True) if until_s is None else Result(requeue_after_s=min(requeue_after_s, until_s - now_s))
@@ -236,12 +239,13 @@ class Reconciler:
         return is_written
 
     async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
-        """Say that nothing is done; who may hold the members is remembered on, or a later removal would have to wait."""
+        """Report that nothing is done, but remember who may hold the members, or a later removal would have to wait."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
-        conditions = suspended_conditions(before.conditions, group.metadata.generation, now)
-        changes = {"observed_generation": group.metadata.generation, "static_group_uid": group.metadata.uid, "conditions": conditions}
+        generation, uid = group.metadata.generation, group.metadata.uid
+        conditions = suspended_conditions(before.conditions, generation, now)
+        changes = {"observed_generation": generation, "static_group_uid": uid, "conditions": conditions}
         status = before.model_copy(update=changes | remembered)
         if self.may_write():
             self.narrator.suspended(group, status)
@@ -250,10 +254,11 @@ class Reconciler:
 
     def _revision(self, memory: Memory) -> Revision:
         """Return how much is known now; taken before a round reads anything."""
-        return Revision(at_s=self.monotonic_s(), suspect_count=self.gatherer.pods.suspect_count, change_count=memory.change_count)
+        suspects = self.gatherer.pods.suspect_count
+        return Revision(at_s=self.monotonic_s(), suspect_count=suspects, change_count=memory.change_count)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
-        """Take in what the pods tell, without asking the brokers; returns what is remembered as fields of the status."""
+        """Take in what the pods show, without asking the brokers, and return it as fields of the status."""
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
@@ -276,7 +281,7 @@ class Reconciler:
         return Result()
 
     def _effective(self, group: StaticGroup) -> StaticGroupSpec:
-        """Return the spec, in mode Observe when the whole operator is, and without `identity.exclusive` where that does not count."""
+        """Return the spec, in mode Observe if the operator is, without `identity.exclusive` if that does not count."""
         spec = group.spec
         if spec.identity.exclusive and not may_be_exclusive(self.stores, group):
             spec = spec.model_copy(update={"identity": spec.identity.model_copy(update={"exclusive": False})})

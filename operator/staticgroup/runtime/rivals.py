@@ -1,4 +1,4 @@
-"""What other StaticGroups ask for at once with one: the same ids, the same scope, the setting of one Kafka group, the same pods."""
+"""What other StaticGroups ask for beside one: the same ids, scope or pods, or the setting of the same Kafka group."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Rivals:
 
     Parameters
     ----------
-    overlaps: those that may issue the same ids: a template of one, the present or an earlier one, makes an id that one of the other makes too.
-    same_scope: those whose ids have the same scope. Whatever contains a scope counts as an id of its StaticGroup, also of templates to
-        come, so the ids need not meet now.
+    overlaps: those that may issue the same ids: a template of theirs, also an earlier one, makes an id of ours.
+    same_scope: those whose ids have the same scope; the ids need not meet now, because whatever contains a scope
+        counts as an id of its StaticGroup, also of templates to come.
     prior_claims: of each that keeps an id which the next pods would get, why, as a sentence without a full stop.
     collisions: what others of the same workload, of whatever Kafka group, would write into its pods too.
-    asked_by_others_ms: the longest session timeout that others of the namespace want by themselves for the group's one setting; 0: none.
+    asked_by_others_ms: the longest session timeout that others of the namespace want for the group's setting; 0: none.
     unheard: those of them that have not said yet what they want, or whose object cannot be read.
     """
 
@@ -54,10 +54,11 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
 
     Notes
     -----
-    A StaticGroup that injects ids keeps them; one that would begin yields to those that issue theirs, by hand or not; of equals the older
-    one keeps. So no tenant silences another by writing his template, and of any two the statuses and creation times, which both see alike, decide.
-    For the setting of the group everybody counts who is there: one that may not set it, or is suspended, has members in the group all the
-    same. Those of other namespaces do not: what a tenant writes changes nothing with another one's credentials.
+    A StaticGroup that injects ids keeps them. One that would begin yields to those that issue theirs, by hand or not;
+    between equals the older one keeps. So no tenant silences another by writing a template: statuses and creation times
+    decide, which both see alike. For the group's setting every StaticGroup counts that exists: one that may not set it,
+    or is suspended, has members in the group all the same. Those of other namespaces do not: what a tenant writes
+    changes nothing under the credentials of another.
     """
     mine = stores.groups.get(key)
     if mine is None:
@@ -70,8 +71,10 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
     rivals = {k: other for k, other in others.items() if _is_rival(stores, mine, other)}
     schemes, scope, wanted, rank = schemes_of(mine), scope_of(mine), wanted_scheme(mine), _rank(mine, ())
     theirs = {k: schemes_of(other) for k, other in others.items()}
-    claims = {k: other for k, other in (rivals | _carriers(stores, pods, mine, others, wanted)).items() if share_an_id(wanted, theirs[k])}
-    own_ms = {k: _own_ms(o) for k, o in rivals.items() if k[0] == key[0] and protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC}
+    carrying = rivals | _carriers(stores, pods, mine, others, wanted)
+    claims = {k: other for k, other in carrying.items() if share_an_id(wanted, theirs[k])}
+    near = {k: o for k, o in rivals.items() if k[0] == key[0]}
+    own_ms = {k: _own_ms(o) for k, o in near.items() if protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC}
     return Rivals(
         overlaps=_named(k for k in rivals if share_an_id(schemes, theirs[k])),
         same_scope=_named(k for k, other in rivals.items() if scope is not None and scope_of(other) == scope),
@@ -87,11 +90,12 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
 
 
 def has_rivals(stores: Stores, key: Key) -> bool:
-    """Return True when there is another StaticGroup of a Kafka group of this name, wherever, or one that cannot be read."""
+    """Return True when another StaticGroup, readable or not, names a Kafka group of this name in any namespace."""
     mine = stores.groups.get(key)
     if mine is None:
         return False
-    return len(stores.by_group_id.get(mine.spec.group_id, ())) > 1 or mine.spec.group_id in stores.group_id_of_invalid.values()
+    group_id = mine.spec.group_id
+    return len(stores.by_group_id.get(group_id, ())) > 1 or group_id in stores.group_id_of_invalid.values()
 
 
 def may_share_group(stores: Stores, mine: StaticGroup, namespace: str, workload_name: str) -> bool:
@@ -99,7 +103,7 @@ def may_share_group(stores: Stores, mine: StaticGroup, namespace: str, workload_
 
     Returns
     -------
-    False when StaticGroups point at the workload and all of them can be read and are about another group or Kafka cluster.
+    False when StaticGroups point at the workload, can all be read, and are about another group or Kafka cluster.
     """
     others = [stores.groups.get(k) for k in stores.groups_of_workload(namespace, workload_name)]
     return not others or any(
@@ -108,12 +112,12 @@ def may_share_group(stores: Stores, mine: StaticGroup, namespace: str, workload_
 
 
 def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
-    """Return True for a StaticGroup of what may be the same Kafka group; of another namespace only where its brokers prove it.
+    """Return True if another StaticGroup may be of the same Kafka group; across namespaces its brokers must prove it.
 
     Notes
     -----
-    A tenant writes into his StaticGroup what he likes, so of another namespace only what his brokers tell counts. The pods that
-    carry an id are seen in all namespaces, and hold the removal of the member that has it, whatever a StaticGroup says.
+    A tenant may write anything into a StaticGroup, so across namespaces only what the brokers tell counts. Pods that
+    carry an id are seen in all namespaces and hold the removal of its member, whatever a StaticGroup says.
     """
     if other.metadata.namespace == mine.metadata.namespace:
         return _may_share_a_cluster(stores, mine, other)
@@ -131,9 +135,10 @@ def _may_share_a_cluster(stores: Stores, a: StaticGroup, b: StaticGroup) -> bool
 
 
 def _carriers(
-    stores: Stores, pods: PodStore | None, mine: StaticGroup, others: Mapping[Key, StaticGroup], schemes: tuple[IdScheme, ...]
+    stores: Stores, pods: PodStore | None, mine: StaticGroup, others: Mapping[Key, StaticGroup],
+    schemes: tuple[IdScheme, ...],
 ) -> dict[Key, StaticGroup]:
-    """Return the StaticGroups of other namespaces and of what may be the same Kafka group whose pods carry an id of some schemes."""
+    """Return the StaticGroups of other namespaces, maybe of the same Kafka group, whose pods carry an id of schemes."""
     naming = Naming(schemes=schemes)
     return {
         key: other
@@ -141,12 +146,12 @@ def _carriers(
         if pods is not None
         and key[0] != mine.metadata.namespace
         and _may_share_a_cluster(stores, mine, other)
-        and any(pod.object_present and naming.own_ids(pod) for pod in pods.of_workload(key[0], other.spec.workload_ref.name))
+        and any(i.object_present and naming.own_ids(i) for i in pods.of_workload(key[0], other.spec.workload_ref.name))
     }
 
 
 def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision, ...]:
-    """Return what others of the same workload would write into its pods; workloads of two kinds may have one name and share no pod."""
+    """Return what others of the same workload would write into its pods; a workload of another kind shares no pod."""
     ref = mine.spec.workload_ref
     of_one_name = (k for k in stores.groups_of_workload(key[0], ref.name) if k != key and k in stores.groups)
     others = sorted(k for k in of_one_name if stores.groups[k].spec.workload_ref.kind == ref.kind)
@@ -155,7 +160,8 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision,
     workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
     first = workload.containers[0].name if workload is not None and workload.containers else ""
     found = (
-        collision(identity_of(mine.spec), identity_of(stores.groups[k].spec), other="/".join(k), first_container=first) for k in others
+        collision(identity_of(mine.spec), identity_of(stores.groups[k].spec), other="/".join(k), first_container=first)
+        for k in others
     )
     return tuple(c for c in found if c is not None)
 
@@ -174,7 +180,7 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
 
     Parameters
     ----------
-    wanted: what another one would issue; a StaticGroup that injects such ids keeps them, also when its spec asks for others by now.
+    wanted: what another one would issue; a StaticGroup that injects such ids keeps them, also if it now wants others.
     """
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None

@@ -141,7 +141,7 @@ class Stores:
         _discard(self.by_group_id, group.spec.group_id, key)
 
     def put_connection(self, key: Key, body: dict[str, Any]) -> bool:
-        """Store a KafkaConnection, or a ClusterKafkaConnection where no namespace is given; True when its spec is new or changed."""
+        """Store a KafkaConnection (without namespace: a ClusterKafkaConnection); True if its spec is new or changed."""
         before = self.connections.get(key)
         try:
             connection = (KafkaConnection if key[0] else ClusterKafkaConnection).from_wire(body)
@@ -181,7 +181,7 @@ class Stores:
 
         Returns
         -------
-        None while they were never reached since the spec was edited, or are of another cluster than it asks for; "" when
+        None while they were not reached since the spec was edited, or are of another cluster than it asks for; "" when
         they were and do not tell.
         """
         connection = self.connections.get(connection_key)
@@ -202,11 +202,11 @@ class Stores:
         return frozenset(self.by_workload.get((namespace, workload_name), ()))
 
     def lane_of(self, key: Key) -> Key:
-        """Return in which lane the rounds of a StaticGroup wait: its namespace, and its connection as that namespace sees it.
+        """Return the lane in which a StaticGroup's rounds wait: its namespace, and its connection as that sees it.
 
         Notes
         -----
-        A connection of the whole cluster is one lane in each namespace that uses it, so that the namespaces take turns there too.
+        A cluster-wide connection is one lane in each namespace that uses it, so that namespaces take turns there too.
         """
         group = self.groups.get(key)
         if group is None:
@@ -225,7 +225,7 @@ class Stores:
         return frozenset(self.by_connection.get(key, ()))
 
     def naming_of(self, key: Key) -> Naming:
-        """Return every id that a StaticGroup issues or has issued, by its object alone; one without schemes where it cannot be read."""
+        """Return every id that a StaticGroup issues or has issued, by its object; no schemes if it is unreadable."""
         group = self.groups.get(key)
         known = self._namings.get(key)
         if known is None or known[0] is not group:

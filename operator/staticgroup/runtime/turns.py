@@ -1,9 +1,9 @@
 """Choose which waiting key begins its round next, so that no tenant waits for another tenant's broker.
 
 A *lane* is a KafkaConnection, a *tenant* its namespace. Tenants take turns, and so do the lanes of one tenant. A round
-that lasts long, mostly because a broker is silent, gives its place to others and goes on as *late*; late rounds have limits
-of their own. A lane gets one place until it has answered and after it was silent, and several once it answers. Nothing
-here knows the time: the queue decides when a round has become late.
+that lasts long, mostly because a broker is silent, gives its place to others and goes on as *late*; late rounds have
+limits of their own. A lane gets one place until it has answered and after it was silent, and several once it answers.
+Nothing here knows the time: the queue decides when a round has become late.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Key = tuple[str, str]
 """(namespace, name): of a StaticGroup where a key is meant, of a KafkaConnection where a lane is."""
 
 LANES_REMEMBERED_MAX = 10_000
-"""Lanes of which it is known whether they answer; the one that was used longest ago is forgotten, which costs it little."""
+"""Lanes of which it is known whether they answer; the least recently used is forgotten, which costs it little."""
 
 
 class Limits:

@@ -1,8 +1,8 @@
 """A keyed work queue: events only ask for a round, and the queue decides when it runs.
 
-One key is one StaticGroup. No two rounds of a key run at once; adding it while one runs means one more afterwards; failures
-back off per key from 1 s to 1 min; the number of concurrent rounds and the time of each are bounded, and `turns.py` chooses
-whose turn it is. The shape is controller-runtime's and client-go's workqueue; the clock is the event loop's.
+One key is one StaticGroup. No two rounds of a key run at once; adding it while one runs means one more afterwards.
+Failures back off per key from 1 s to 1 min. The number of concurrent rounds and the time of each are bounded, and
+`turns.py` chooses the next. The shape is controller-runtime's and client-go's workqueue; the clock is the event loop's.
 """
 
 from __future__ import annotations
@@ -19,25 +19,26 @@ log = logging.getLogger(__name__)
 
 BACKOFF_MIN_S = 1.0
 BACKOFF_MAX_S = 60.0
-"""A rotated Secret or a broker that came back sends no event: a user waits at most this long, and `kafka.pool.SILENCE_MAX_S`
-longer when the broker was silent."""
+"""A rotated Secret or a broker that came back sends no event: a user waits at most this long, and after a silent broker
+`kafka.pool.SILENCE_MAX_S` longer."""
 _CLOCK_SLACK_S = 0.001
 """A timer may fire as much too early as the clock is coarse."""
 LATE_AFTER_S = 1.0
 """A round that lasts longer gives its place to another; a healthy round takes a fraction of it."""
 BUSY_LAG_S = 0.05
-"""A timer that fires this much too late shows that this process is busy. Then rounds last long because they wait for the loop and not
-for a silent broker; more rounds at once would delay each other and everything else on the loop, such as the renewal of the Lease."""
+"""A timer that fires this much too late shows that this process is busy. Then rounds last long because they wait for
+the loop, not for a silent broker, and more rounds would delay all else on it, such as the renewal of the Lease."""
 BUSY_SHARE = 4
-"""A process whose loop takes longer than `BUSY_LAG_S` per turn runs at most this fraction (1/4) of its rounds at once: each computes, so
-more would end no sooner, and a renewal of the Lease, which waits for the loop eight times, would come too late."""
+"""A process whose loop takes longer than `BUSY_LAG_S` per turn runs at most this fraction (1/4) of its rounds at once:
+each computes, so more would end no sooner, and a renewal of the Lease, which waits for the loop eight times, would come
+too late."""
 LOOP_FADES = 0.8
-"""Share of the longest turn of the loop that counts at the next dispatch: rounds that begin together also compute together."""
+"""Share of the loop's longest turn that counts at the next dispatch: rounds that begin together compute together."""
 KEPT_WHILE_BUSY_S = 8.0
-"""A round keeps its place in a busy process no longer than this: some rounds wait for a silent broker, and others for their places."""
+"""A round keeps its place in a busy process no longer than this: some wait for a silent broker, others for a place."""
 SPACING_S = 0.5
-"""Changes that arrive so soon after a round began wait for those that follow: the end or start of a pod comes as three or four events
-within less, and one round sees them all."""
+"""Changes so soon after a round began wait for those that follow: the end or start of a pod comes as three or four
+events within less, and one round sees them all."""
 Key = turns.Key
 
 

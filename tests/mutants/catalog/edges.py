@@ -50,7 +50,7 @@ EDGES = (
         "kube/pods/book.py",
         RECORDS,
         ("        if before is None:\n            self._by_name.add(", "        if True:\n            self._by_name.add("),
-        ("for uid in dict.fromkeys(uids)),", "for uid in uids),"),
+        ("for u in dict.fromkeys(uids)),", "for u in uids),"),
     ),
     mutant(
         "run that an older version shows forgotten",
@@ -86,7 +86,7 @@ EDGES = (
         "edits that follow each other reported one by one",
         "runtime/memory/memory.py",
         ("tests/unit/runtime/test_edit_storm.py",),
-        ("now_s < (next_s := memory.sent_at_s + EDITS_PACE_S)", 'now_s < (next_s := float("-inf"))'),
+        ("next_s = memory.sent_at_s + EDITS_PACE_S\n", 'next_s = float("-inf")\n'),
     ),
     mutant(
         "edit that is acted upon reported later",

@@ -26,7 +26,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        (self._lost.add if after.has_lost", "        (self._lost.discard if after.has_lost")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
     ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
-    ("node that an older version tells of forgotten", _BOOK, BOOK, ("            is_node_known=folded.is_node_known, provider=folded.provider,\n", "")),
+    ("node that an older version tells of forgotten", _BOOK, BOOK, (" is_node_known=folded.is_node_known, provider=folded.provider,\n", "\n")),
     ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and shows", "return shows")),
     # the Lease
     ("position of now stored", _STORE, HANDOVER, ("        limit_s = now_s - REPLAYED_S if", "        limit_s = now_s if")),
@@ -68,9 +68,9 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("read compared with a position that was reached after it", _STREAM, RESTORES, ("            if current < known:\n", "            if current < self.position:\n")),
     # the barrier
     ("barrier passes over a gap", _STORE, (*BARRIER, *STORE), (" and self.watch(namespace) == name\n", "\n")),
-    ("barrier without a bookmark passes", _STORE, BARRIER, ("        return all(p for s, p in", "        return all(True for s, p in")),
+    ("barrier without a bookmark passes", _STORE, BARRIER, ("        has_passed = all(p for s, p in", "        has_passed = all(True for s, p in")),
     ("barrier in the StaticGroup's own namespace only", _STORE, BARRIER, ("for s in self._streams.values() if s is stream or not s.is_refused]", "for s in self._streams.values() if s is stream]")),
-    ("barrier waits for a namespace that may not be followed", _STORE, BARRIER, ("for s in self._streams.values() if s is stream or not s.is_refused]\n        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))\n        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused)", "for s in self._streams.values()]\n        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))\n        return all(passed)")),
+    ("barrier waits for a namespace that may not be followed", _STORE, BARRIER, ("for s in self._streams.values() if s is stream or not s.is_refused]\n        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))\n        has_passed = all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused)", "for s in self._streams.values()]\n        passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))\n        has_passed = all(passed)")),
     ("barrier passes over a namespace that is only not answered for", _STREAM, BARRIER, ("self.problem is not None and self.problem.kind in", "self.problem is not None or None in")),
     ("namespace that may not be followed ends the process", _STORE, BARRIER, ("for s in self._streams.values() if not s.is_refused), default=now_s)", "for s in self._streams.values()), default=now_s)")),
     ("present reached without a read", _STORE, BARRIER, ("        return current is not None and await self.barrier(namespace, current, not_below=position)", "        return await self.barrier(namespace, current or position, not_below=position)")),

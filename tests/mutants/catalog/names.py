@@ -98,7 +98,7 @@ NAMES = tuple(
             RIVALS,
             TENANTS,
             "ids given that pods of another namespace carry",
-            ("(rivals | _carriers(stores, pods, mine, others, wanted))", "rivals"),
+            ("rivals | _carriers(stores, pods, mine, others, wanted)", "rivals"),
         ),
         (
             STORES,

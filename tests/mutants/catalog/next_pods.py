@@ -159,7 +159,7 @@ EXPERIENCE = tuple(
             ("what others want of the group taken for the fleet's value", (" if status.timeout.own_ms is None else status.timeout.own_ms", "")),
         )),
         ("runtime/rivals.py", AGREEMENT, (
-            ("StaticGroup that rests not counted although its members run", (" and protocol_asked_for(o.spec) is not", " and not o.spec.suspend and protocol_asked_for(o.spec) is not")),
+            ("StaticGroup that rests not counted although its members run", (" if protocol_asked_for(o.spec) is not", " if not o.spec.suspend and protocol_asked_for(o.spec) is not")),
             ("StaticGroup that cannot be read taken for one that wants nothing", ("if ms is None), *unread))", "if ms is None),))")),
         )),
         ("core/timeouts/group_config.py", AGREEMENT, (

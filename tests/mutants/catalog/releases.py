@@ -168,7 +168,7 @@ ON_ITS_WAY = (
         "container that may hold any id holds only one",
         "kube/translate/carried_ids.py",
         TOLD_RUNS,
-        ("if not instance_ids or known == frozenset() else", "if not instance_ids else"),
+        ("if known and instance_ids else", "if instance_ids else"),
     ),
     mutant(
         "id within a longer text overlooked",
@@ -198,7 +198,7 @@ ON_ITS_WAY = (
         "kube/translate/pods.py",
         TOLD_RUNS,
         (
-            'statuses["ephemeralContainerStatuses"], carried.holders),\n',
+            'statuses["ephemeralContainerStatuses"], holders),\n',
             'statuses["ephemeralContainerStatuses"], {}),\n',
         ),
     ),

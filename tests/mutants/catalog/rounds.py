@@ -58,7 +58,7 @@ SIGHTS = (
     mutant("Node read for nothing", GATHERER, MACHINES, ("(suspect, self.lifecycle) and is_worth_it:", "(suspect, self.lifecycle):")),
     mutant("Node that is gone asked for again and again", GATHERER, MACHINES, ("new = (s for s in doubtful if s.case not in members.taken_in)", "new = (s for s in doubtful)")),
     mutant("Node that was never seen taken for gone", GATHERER, MACHINES, ('pod.node_name if pod.is_node_known else ""', "pod.node_name")),
-    mutant("suspects of before the ids are inherited", GATHERER, PREMISES, ("            if is_older:", "            if False:")),
+    mutant("suspects of before the ids are inherited", GATHERER, PREMISES, ("            if not own and not pod.object_present and newest_s < ids_since_s:", "            if False:")),
     mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
@@ -78,10 +78,10 @@ SIGHTS = (
         "pod of which a run is lost is no suspect because its object is there", GATHERER, LOST,
         ("PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect))", "PodState.LIVE"),
     ),
-    mutant("round rests though a pod became a suspect", "runtime/gather.py", RESTING, ("memory.stored.suspect_count != self.pods.suspect_count or ", "")),
+    mutant("round rests though a pod became a suspect", "runtime/gather.py", RESTING, (" or memory.stored.suspect_count != self.pods.suspect_count", "")),
     mutant(
         "stored position passes a suspect that no look has found", "runtime/memory/memory.py", RESTING,
-        ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.change_count != m.change_count]"),
+        ("if (i.suspect_count, i.change_count) != (suspects, count)]", "if i.change_count != count]"),
     ),
     mutant(
         "suspects not remembered while suspended", "runtime/reconciler.py", SIGHT,
@@ -98,7 +98,7 @@ SIGHTS = (
     ),
     mutant("junk of a tenant's pod kept in place of an id of ours", GATHERER, FLOODS, ("instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i))", "instance_ids=pod.instance_ids")),
     mutant(
-        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("naming.has_scope(pod) or may_share_group", "naming.is_recognized_by_scope or may_share_group"),
+        "ids of our scope asked of the rivals of another namespace", "runtime/gather.py", EARLIER, ("lambda i: naming.has_scope(i)\n", "lambda i: naming.is_recognized_by_scope\n"),
     ),
     mutant(
         "round counted before its status is written", "runtime/reconciler.py", FORGOTTEN,
@@ -111,7 +111,7 @@ SIGHTS = (
     ),
     mutant(
         "stored position passes changes since the last stored round", "runtime/memory/memory.py", ("tests/unit/runtime/test_reconciler_memory.py",),
-        ("if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]", "if m.stored.suspect_count != suspects]"),
+        ("if (i.suspect_count, i.change_count) != (suspects, count)]", "if i.suspect_count != suspects]"),
     ),
     mutant(
         "unreadable StaticGroup holds no position", "runtime/memory/memory.py", FORGOTTEN,

@@ -122,13 +122,13 @@ SHELL = (
         "round rests while a pod grows old enough to be seen beside its member",
         "runtime/memory/pace.py",
         REST,
-        (", _ready_long_enough_after_s(snapshot))", ", REPLAN_S)"),
+        (", _noted_ready_after_s(snapshot))", ", REPLAN_S)"),
     ),
     mutant(
         "restart of a pod not worth a look",
         "kube/pods/book.py",
         ("tests/unit/kube/pods/test_book.py",),
-        (", _ends(i), of_ids, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
+        (", _ends(i), shown, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
     ),
     mutant(
         "planning skipped while a member may be locked out",
@@ -152,7 +152,7 @@ SHELL = (
         "bounds are not read again at rest",
         "runtime/gather.py",
         REST,
-        (" and self.monotonic_s() - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S", ""),
+        ("        return is_recent and ", "        return "),
     ),
     mutant(
         "round rests while something grows old",

@@ -61,5 +61,5 @@ class SharedCredentials:
         identity = f"={role_arn}" if role_arn else ""
         if not {f"{namespace}{identity}", f"{ANY_NAMESPACE}{identity}"} & set(self.aws_msk_iam):
             what = f"the role {role_arn}" if role_arn else "the operator's own AWS identity"
-            text = f"spec.sasl.awsMskIam: {what} is not shared with namespace {namespace}; the installation "
-            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"{text}of the operator lists it in the chart's operator.awsMskIam")
+            why = f"{what} is not shared with namespace {namespace}; the installation of the operator lists it in the "
+            raise refusal(KafkaProblemKind.CONNECTION_INVALID, f"spec.sasl.awsMskIam: {why}chart's operator.awsMskIam")

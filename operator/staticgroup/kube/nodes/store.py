@@ -1,9 +1,9 @@
 """Know the facts of every node, even after it is gone.
 
-The end of a pod rests on what its kubelet reports, so its certificate needs that kubelet's version, even after the node has
-left. There are three ways to know it, and the operator's rights decide which: an informer; a GET per name, kept for a minute,
-since a taint may have been added meanwhile; none, and then no certificate is given. A node that is gone is remembered as it
-was last seen, with the taints it had.
+The end of a pod rests on the report of its kubelet, so its certificate needs that kubelet's version, even after the
+node has left. The operator's rights decide how to read it: an informer; a GET per name, kept for a minute, because a
+taint may be added; or not at all, and then no certificate is given. A node that is gone is remembered with the taints
+it last had.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ class NodeStore:
 
         Notes
         -----
-        Without the right to list nodes this starts a GET, unless the last answer is younger than `ASK_AGAIN_S`, and `on_change`
-        follows when it is answered.
+        Without the right to list nodes this starts a GET, unless the last answer is younger than `ASK_AGAIN_S`;
+        `on_change` follows the answer.
         """
         if not name:
             return None

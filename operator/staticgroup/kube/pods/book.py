@@ -1,9 +1,9 @@
-"""Fold every pod version, however and in whatever order it arrives, into what is known of each pod, and find that again.
+"""Fold every pod version, in any order, into what is known of each pod, and find that again.
 
 Versions come from a LIST, from the main watch and from replays, so the same version may come twice and an old one
-after a newer one. The one idea: the resourceVersion of what is known only grows. A newer version is folded; an older one
-may still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but never
-changes what the newest version said. So the result does not depend on how the history was cut into pieces.
+after a newer one. The one idea: the resourceVersion of what is known only grows. A newer version is folded. An older
+one may still add what no version can take back (an id it carried, a container it showed, a certificate it proves) but
+never changes what the newest version said. So the result does not depend on how the history was cut into pieces.
 
 What is known of a pod is one immutable value (`core.evidence.chain.KnownPod`), so the indexes hold uids: almost every
 name and id belongs to one pod, so an entry is a bare uid, and a tuple only where there are more.
@@ -34,7 +34,7 @@ class Change:
     ----------
     is_visible: something that decisions read is different now.
     is_end: a pod that lived has ended now, or is a suspect, or a container of it has ended.
-    refusal_reason: what stood against a certificate, when this made a suspect of a pod that a StaticGroup manages; else "".
+    refusal_reason: why there is no certificate, when this made a suspect of a StaticGroup's pod; else "".
     is_back: the object exists, or its pod lives, although its end was seen: the API server went back in time.
     """
 
@@ -47,12 +47,12 @@ class Change:
 
 def _visible(i: KnownPod) -> tuple[object, ...]:
     """Return the facts that decisions read; a new resourceVersion alone changes none."""
-    of_ids = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms)
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), of_ids, i.has_lost, i.addresses)
+    shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown, i.has_lost)
 
 
 def _ends(pod: KnownPod | None) -> tuple[object, ...]:
-    """Return the ends of containers that were seen: a member that crashed is released before its process is back, or not at all."""
+    """Return the ends of containers that were seen: a crashed member is released until its process is back."""
     return tuple(each.end for each in pod.ends if each.end is not None) if pod is not None else ()
 
 
@@ -100,8 +100,8 @@ class PodBook:
 
         Notes
         -----
-        A version without nodeName shows that nothing ran before it (a binding is never taken back), so the uid is known from
-        birth, however that version arrived. Skipped versions (a LIST ahead of the watch) end that knowledge.
+        A version without nodeName shows that nothing ran before it, because a binding is never taken back. So the uid
+        is known from birth, however that version arrived, until versions are skipped (a LIST ahead of the watch).
         """
         before = self.index.get(version.uid)
         is_back = not is_deleted and before is not None and _is_back(before, version, listed_at)
@@ -125,46 +125,40 @@ class PodBook:
             self.index.put(change.pod)
         return change
 
-    def _advance(
-        self, before: KnownPod | None, version: PodVersion, *, is_deleted: bool, in_order: bool
-    ) -> KnownPod:
+    def _advance(self, before: KnownPod | None, version: PodVersion, *, is_deleted: bool, in_order: bool) -> KnownPod:
         if before is not None and not in_order:
             before = replace(before, from_birth=False, runs_known=False)
         if before is not None and before.node_name not in ("", version.node_name):
-            # No binding is ever taken back, so etcd was set back to before it: no later version shows what runs on the first node.
+            # No binding is ever taken back, so etcd was restored: no later version shows what runs on the first node.
             before = replace(before, lost_boot=UNKNOWN_BOOT)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
-            before, version, self._node_of(version.node_name), from_birth=is_unbound, runs_known=self._shows_every_run(version),
-            now_s=self._now_s(),
+            before, version, self._node_of(version.node_name), from_birth=is_unbound,
+            runs_known=self._shows_every_run(version), now_s=self._now_s(),
         )
         self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: KnownPod, version: PodVersion) -> KnownPod:
-        """Take from an older version what stays true: ids and whether they were fixed, a binding, a container, a certificate."""
-        node = self._node_of(version.node_name)
+        """Take what stays true from an older version: ids and whether they are fixed, node, containers, proof."""
         folded = fold(
-            known, version, node, from_birth=known.from_birth, runs_known=self._shows_every_run(version), now_s=self._now_s()
+            known, version, self._node_of(version.node_name), from_birth=known.from_birth,
+            runs_known=self._shows_every_run(version), now_s=self._now_s(),
         )
         self._await_node(folded, version)
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
-            lost_boot=folded.lost_boot, lost_runs=folded.lost_runs, runs_known=folded.runs_known, grace_s=folded.grace_s,
-            is_node_known=folded.is_node_known, provider=folded.provider,
+            lost_boot=folded.lost_boot, lost_runs=folded.lost_runs, runs_known=folded.runs_known,
+            grace_s=folded.grace_s, is_node_known=folded.is_node_known, provider=folded.provider,
         )
         if folded.certificate is None or known.state is PodState.DEAD:
             return kept
         return died(replace(kept, since_s=folded.since_s), folded.certificate)
 
     def _shows_every_run(self, version: PodVersion) -> bool:
-        """True for a version that shows what ran before, if another process watched until this one began.
-
-        Notes
-        -----
-        So a restart of the operator does not make a pod whose image was never pulled a suspect for ever.
-        """
+        """True for a version that shows what ran before, if another process watched until this one began."""
+        # Else a restart of the operator would make a pod whose image was never pulled a suspect for ever.
         return self.is_resumed and shows_every_run(version)
 
     def _await_node(self, pod: KnownPod, version: PodVersion) -> None:
@@ -185,11 +179,13 @@ class PodBook:
             self._gone[after.uid] = None
         has_new_state = before is None or before.state is not after.state
         is_new_suspect = has_new_state and after.state is PodState.SUSPECT
-        self.suspect_count += is_new_suspect or (after.has_lost and (before is None or before.lost_boot != after.lost_boot))
+        has_new_loss = after.has_lost and (before is None or before.lost_boot != after.lost_boot)
+        self.suspect_count += is_new_suspect or has_new_loss
+        is_reported = is_new_suspect and self._is_managed(after.namespace, after.pod_name)
         return Change(
             pod=after, is_visible=before is None or _visible(before) != _visible(after),
             is_end=(has_new_state and after.state is not PodState.LIVE) or _ends(before) != _ends(after),
-            refusal_reason=after.refusal_reason if is_new_suspect and self._is_managed(after.namespace, after.pod_name) else "",
+            refusal_reason=after.refusal_reason if is_reported else "",
         )
 
     def doubtful(self) -> Iterator[KnownPod]:
@@ -214,7 +210,7 @@ class PodBook:
         listed: uid to resourceVersion, everything the LIST showed.
         resource_version: of the LIST; what was seen in a newer version is left alone.
         """
-        return [self._store(pod, vanish(pod, now_s=self._now_s())) for pod in self._absent(scope, listed, resource_version)]
+        return [self._store(i, vanish(i, now_s=self._now_s())) for i in self._absent(scope, listed, resource_version)]
 
     def _absent(self, scope: str, listed: Mapping[str, int], resource_version: int) -> list[KnownPod]:
         """Return the present objects that a complete LIST does not show."""
@@ -240,9 +236,9 @@ class PodBook:
             if pod.resource_version < listed_version:
                 return (f"a LIST shows pod {pod.namespace}/{pod.pod_name} at resourceVersion {listed_version}, "
                         f"the watch stopped at {pod.resource_version}")
-        missing = self._absent(scope, listed, resource_version)
-        if missing:
-            return f"a LIST no longer shows pod {missing[0].namespace}/{missing[0].pod_name}, whose end the watch never delivered"
+        lost = next(iter(self._absent(scope, listed, resource_version)), None)
+        if lost is not None:
+            return f"a LIST no longer shows pod {lost.namespace}/{lost.pod_name}, whose end the watch never delivered"
         return ""
 
     def take_node(self, node_name: str) -> list[Change]:
@@ -272,15 +268,16 @@ def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:
 
     Notes
     -----
-    A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than what was seen before it. Only
-    the last reveals a restore that has raised the counter of versions: the objects keep theirs.
+    A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than was seen
+    before it. Only the last reveals a restore that raised the counter of versions: the objects keep theirs.
     """
     if version.resource_version <= before.resource_version:
         is_older = version.resource_version < before.resource_version or not before.object_present
         return is_older and before.resource_version <= listed_at
     if is_terminal(version):
         return False
-    return not before.object_present or (before.certificate is not None and before.certificate.resource_version < version.resource_version)
+    proof = before.certificate
+    return not before.object_present or (proof is not None and proof.resource_version < version.resource_version)
 
 
 class _Uids:
@@ -367,7 +364,7 @@ class PodIndex:
 
     def in_scope(self, namespace: str) -> Iterator[KnownPod]:
         """Iterate over a namespace's pods, or all of them for ""."""
-        return map(self._by_uid.__getitem__, self._by_name.all_of(namespace)) if namespace else iter(self._by_uid.values())
+        return map(self._by_uid.__getitem__, self._by_name.all_of(namespace) if namespace else self._by_uid)
 
     def of_workload(self, namespace: str, workload_name: str) -> tuple[KnownPod, ...]:
         """Return every pod that is named after a workload, whatever owns it now."""
@@ -383,17 +380,19 @@ class PodIndex:
         return tuple(pod for pod in found if _is_stray(pod, namespace, workload_name))
 
     def strays_anywhere(self, namespace: str, workload_name: str, instance_ids: Set[str]) -> tuple[KnownPod, ...]:
-        """Return every pod of any namespace that ever carried one of the ids and is no seat of the workload, each once."""
+        """Return every pod of any namespace that ever carried one of the ids and is no seat of the workload."""
         return tuple(pod for pod in self.carriers(instance_ids) if _is_stray(pod, namespace, workload_name))
 
-    def chain(self, namespace: str, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()) -> tuple[KnownPod, ...]:
+    def chain(
+        self, namespace: str, pod_names: Iterable[str] = (), instance_ids: Iterable[str] = ()
+    ) -> tuple[KnownPod, ...]:
         """Return every pod that has one of the names or ever carried one of the ids, each once."""
         named = (uid for name in pod_names for uid in self._by_name.find(namespace, name))
         return self._pods((*named, *(uid for i in instance_ids for uid in self._by_id.find(namespace, i))))
 
     def _pods(self, uids: Iterable[str]) -> tuple[KnownPod, ...]:
         """Return pods in the order of their versions."""
-        return tuple(sorted((self._by_uid[uid] for uid in dict.fromkeys(uids)), key=lambda pod: (pod.resource_version, pod.uid)))
+        return tuple(sorted((self._by_uid[u] for u in dict.fromkeys(uids)), key=lambda i: (i.resource_version, i.uid)))
 
 
 def _is_stray(pod: KnownPod, namespace: str, workload_name: str) -> bool:

@@ -1,7 +1,7 @@
 """Carry the pod watch from one operator process to the next.
 
 A watch that resumes from its own earlier position has missed nothing, even when another process resumes it, so it keeps
-its name. What cannot be resumed begins a new watch with a name of its own: pods may have come and gone unseen before it.
+its name. Anything else begins a new watch with a new name: pods may have come and gone unseen before it.
 """
 
 import json
@@ -38,7 +38,7 @@ class WatchPosition:
     def from_json(cls, text: str) -> "WatchPosition | None":
         """Read what `to_json` wrote; None for anything else, which means to begin again."""
         try:
-            scopes = {str(scope): ScopePosition(int(version), str(watch)) for scope, (version, watch) in json.loads(text).items()}
+            scopes = {str(k): ScopePosition(int(v), str(watch)) for k, (v, watch) in json.loads(text).items()}
         except (ValueError, TypeError, AttributeError, RecursionError):
             return None
         is_whole = all(p.resource_version > 0 and WATCH_NAME.fullmatch(p.watch) for p in scopes.values())

@@ -1,7 +1,7 @@
 """Know every pod that can hold an instance id, and know whether that knowledge is whole.
 
 The store follows all pods that have a name as StatefulSets give them, in one stream per scope, and folds what it sees.
-Its one promise is the *name of the watch*: while the name stays the same, no pod of the scope can have come and gone unseen;
+Its one promise is the *name of the watch*: while the name stays, no pod of the scope can have come and gone unseen;
 "" means that nothing may be concluded now. The barrier extends the promise to a given moment: once it has passed
 resourceVersion r, every pod event up to r has been folded.
 
@@ -30,9 +30,9 @@ from .watch.stream import STALL_TIMEOUT_S, PodStream
 _log = logging.getLogger(__name__)
 ALL_NAMESPACES: Final = ""
 REPLAYED_S: Final = 20.0
-"""A later process goes on from the position of so long ago: what happened since is in no status yet, perhaps.
+"""A later process resumes from the position of so long ago, because no status may show yet what happened since.
 
-API servers keep events for at least 75 s (`eventFreshDuration` of their watch cache), so for the remaining 55 s no operator needs to run.
+API servers keep events for at least 75 s (`eventFreshDuration` of their watch cache), so 55 s remain for a restart.
 """
 SAMPLES_APART_S: Final = 5.0
 SAMPLES_MAX: Final = 2_000
@@ -44,9 +44,9 @@ class PodStoreSettings:
 
     Parameters
     ----------
-    barrier_patience_s: how long a barrier waits for the main stream before it replays. Short, because the main stream may still
-        win while the replay runs: barriers after which no pod changed took 1.0-1.2 s without patience and 1.1-2.4 s with 0.7 s
-        (measured on 1.36.3).
+    barrier_patience_s: how long a barrier waits for the main stream before it replays. Short, because the main stream
+        may still win meanwhile: barriers after which no pod changed took 1.0-1.2 s without patience and 1.1-2.4 s with
+        0.7 s (measured on 1.36.3).
     relist_interval_s: between two comparisons with a complete LIST.
     stall_timeout_s: silence after which a stream is reconnected.
     chunk_size: most pods per LIST page.
@@ -74,7 +74,7 @@ class PodStoreHooks:
     on_end: likewise, afterwards: a pod or a container of it has ended, or may have.
     on_gap: a watch is not whole any more, with the reason.
     on_anchor: the watch of a scope is whole, with its name.
-    on_uncertified: a pod that a StaticGroup manages vanished without a certificate, with the kind of what stood against it.
+    on_uncertified: a StaticGroup's pod vanished without a certificate, with the reason why there is none.
     on_version: one version of a pod as a watch or a LIST showed it, before it is folded.
     """
 
@@ -113,8 +113,9 @@ class PodStore:
         )
         self._streams = {
             scope: PodStream(
-                transport, self, scope=scope, rng=rng, now_s=now_s, clock_s=clock_s, sleep=sleep, chunk_size=self._settings.chunk_size,
-                stall_timeout_s=self._settings.stall_timeout_s, reconnect_delay_s=self._settings.reconnect_delay_s,
+                transport, self, scope=scope, rng=rng, now_s=now_s, clock_s=clock_s, sleep=sleep,
+                chunk_size=self._settings.chunk_size, stall_timeout_s=self._settings.stall_timeout_s,
+                reconnect_delay_s=self._settings.reconnect_delay_s,
             )
             for scope in scopes
         }
@@ -221,7 +222,8 @@ class PodStore:
             self._hooks.on_uncertified(change.refusal_reason)
         pod = change.pod
         if change.is_back:
-            self.begin_anew(f"pod {pod.namespace}/{pod.pod_name} (uid {pod.uid}) is back (etcd restored?)", is_restore=False)
+            why = f"pod {pod.namespace}/{pod.pod_name} (uid {pod.uid}) is back (etcd restored?)"
+            self.begin_anew(why, is_restore=False)
         if change.is_visible:
             self._hooks.on_change(pod.namespace, pod.owner_name, pod.pod_name)
         if change.is_end:
@@ -242,7 +244,8 @@ class PodStore:
 
     def names(self) -> str:
         """Return the names of all watches as one text; "" while one of them is not whole."""
-        return ",".join(s.watch for s in self._streams.values()) if all(s.is_anchored for s in self._streams.values()) else ""
+        streams = self._streams.values()
+        return ",".join(s.watch for s in streams) if all(s.is_anchored for s in streams) else ""
 
     @property
     def is_whole(self) -> bool:
@@ -293,8 +296,8 @@ class PodStore:
 
         Notes
         -----
-        It covers every namespace that may be followed, because a copy of a pod holds its id in any of them: resourceVersions of pods
-        compare over namespaces (KEP-5504). A namespace that may not be followed any more holds up no other one.
+        It covers every namespace that may be followed, because a copy of a pod may hold its id in any of them.
+        resourceVersions of pods compare over namespaces (KEP-5504). One that may not be followed delays no other.
         """
         stream = self._stream_of(namespace)
         name = self.watch(namespace)
@@ -305,11 +308,13 @@ class PodStore:
             return False
         followed = [s for s in self._streams.values() if s is stream or not s.is_refused]
         passed = await asyncio.gather(*(self._reaches(s, resource_version) for s in followed))
-        return all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused) and self.watch(namespace) == name
+        has_passed = all(p for s, p in zip(followed, passed, strict=True) if s is stream or not s.is_refused)
+        return has_passed and self.watch(namespace) == name
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         """Wait a moment for the main stream, then replay."""
-        return await stream.reach(resource_version, self._settings.barrier_patience_s) or await stream.catch_up(resource_version)
+        patience_s = self._settings.barrier_patience_s
+        return await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
 
     def _stream_of(self, namespace: str) -> PodStream | None:
         return self._streams.get(namespace) or self._streams.get(ALL_NAMESPACES)
@@ -325,19 +330,20 @@ class PodStore:
     # -- what the Lease keeps
 
     def lease_position(self, unstored_since_s: float | None) -> WatchPosition | None:
-        """Return the position of `REPLAYED_S` ago, from which a later process may go on; without scopes whose watch is not whole any more.
+        """Return the position of `REPLAYED_S` ago, for a later process to resume from, of scopes whose watch is whole.
 
         Parameters
         ----------
-        unstored_since_s: start of the oldest round after which changes are in no status yet, monotonic seconds; None when all are. The
-            position stays before it, so that the next process sees them again.
+        unstored_since_s: start of the oldest round after which changes are in no status yet, monotonic seconds; None
+            when all are. The position stays before it, so that the next process sees them again.
 
         Returns
         -------
         None before anything is known, which keeps what is stored.
         """
         now_s = self._clock_s()
-        whole = {scope: ScopePosition(s.position, s.watch) for scope, s in self._streams.items() if s.is_anchored and not s.has_reported_gap}
+        anchored = [(scope, s) for scope, s in self._streams.items() if s.is_anchored and not s.has_reported_gap]
+        whole = {scope: ScopePosition(s.position, s.watch) for scope, s in anchored}
         if whole and (not self._samples or now_s - self._samples[-1][0] >= SAMPLES_APART_S):
             self._samples.append((now_s if self._samples else float("-inf"), WatchPosition(whole)))
             if len(self._samples) > SAMPLES_MAX:
@@ -351,7 +357,7 @@ class PodStore:
         return WatchPosition({s: p for s, p in kept if not self._streams[s].has_reported_gap})
 
     def adopt(self, stored: WatchPosition) -> None:
-        """Go on under the names that the last holder of the Lease stored, where our own watch was whole before its position."""
+        """Take the names that the last holder of the Lease stored, where our watch was whole before its position."""
         adopted: dict[str, ScopePosition] = {}
         for scope, stream in self._streams.items():
             position = stored.of(scope)
@@ -363,7 +369,7 @@ class PodStore:
         self._samples = deque([(float("-inf"), WatchPosition(adopted))] if adopted else ())
 
     def age_s(self) -> float:
-        """Return the seconds since the quietest stream that may follow its scope last received an event, a bookmark or a LIST page."""
+        """Return for how long the quietest stream that may follow its scope has received nothing, in seconds."""
         now_s = self._clock_s()
         return now_s - min((s.received_s for s in self._streams.values() if not s.is_refused), default=now_s)
 

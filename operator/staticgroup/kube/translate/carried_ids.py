@@ -1,9 +1,9 @@
-"""The instance ids and session timeouts that a pod carries in its annotations or its environment, as the kubelet resolves it.
+"""The instance ids and session timeouts in a pod's annotations and its environment, as the kubelet resolves it.
 
 A variable shows a session timeout when it reads the annotation that the injection writes, or when its name contains
-SESSION_TIMEOUT_MS, as those of all presets and most that a spec names do, unless the name contains ZooKeeper, whose clients
-have sessions too (zookeeper.session.timeout.ms of older Kafka clients and brokers). What an application sets in its code or
-reads from a file is not seen.
+SESSION_TIMEOUT_MS, as in all presets and most specs, but not ZooKeeper, whose clients have sessions too
+(zookeeper.session.timeout.ms of older Kafka clients and brokers). What an application sets in its code or reads from a
+file is not seen.
 Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/expansion.
 """
 
@@ -42,8 +42,8 @@ class Carried(NamedTuple):
     Attributes
     ----------
     are_fixed: see `PodVersion`; never when not all were read.
-    holders: by name, the containers that may hold one, each with the only ones that it may hold, see `ContainerView`; all of them
-        when not all were read, or when the id is the name of the pod.
+    holders: by name, the containers that may hold one, each with the only ids that it may hold (see `ContainerView`);
+        all of them when not all ids were read, or when the id is the name of the pod.
     """
 
     instance_ids: frozenset[str]
@@ -56,8 +56,8 @@ class _Holders(dict[str, frozenset[str]]):
 
     def allow(self, name: str, *instance_ids: str) -> None:
         """Note that a container may hold these ids too; without any, that it may hold whatever there is."""
-        known = self.get(name)
-        self[name] = frozenset() if not instance_ids or known == frozenset() else (known or frozenset()).union(instance_ids)
+        known = self.get(name, frozenset(instance_ids))
+        self[name] = known.union(instance_ids) if known and instance_ids else frozenset()
 
 
 Environment = tuple[tuple[str, str | None, bool], ...]
@@ -80,7 +80,7 @@ class _Environments:
 
 
 def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carried:
-    """Collect the legal ids the pod carries in its annotations or its environment, the first CARRIED_IDS_MAX of them."""
+    """Collect the legal ids in a pod's annotations and environment, the first CARRIED_IDS_MAX of them."""
     annotations = object_of(metadata, "annotations", "metadata")
     is_annotated = any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
     legal: set[str] = set()
@@ -99,7 +99,8 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carrie
             legal.add(candidate)
             shows_id = True
     shows_all = any(path == _ANNOTATIONS for _, path in _files_of_fields(spec))
-    for name, ids in _mentioning(environments, spec, legal) if len(legal) <= SEARCHED_IDS_MAX else ((n, ()) for n in _names(spec)):
+    is_searched = len(legal) <= SEARCHED_IDS_MAX
+    for name, ids in _mentioning(environments, spec, legal) if is_searched else ((n, ()) for n in _names(spec)):
         holders.allow(name, *ids)
     return Carried(frozenset(legal), are_fixed and (shows_id or not (is_annotated or shows_all)), holders)
 
@@ -110,12 +111,12 @@ def _names(spec: Json) -> frozenset[str]:
 
 
 def _mentioning(environments: _Environments, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the containers that may learn an id, or compose one from their variables and arguments, each with these ids; none: any.
+    """Yield the containers that may read an id or compose one from variables and arguments, with these ids; none: any.
 
     Notes
     -----
-    The name of its pod is the host name of every container, so a container that has the rest of an id may compose it, for one in a
-    shell, and write there what stands between its parts. What is typed in an ephemeral container is not seen.
+    The host name of every container is the name of its pod, so a container that has the rest of an id may compose it,
+    perhaps in a shell that writes what stands between its parts. What is typed in an ephemeral container is not seen.
     """
     name = text_of(environments.metadata, "name", "metadata")
     rests = {i: _rest_of(i, name) for i in ids}
@@ -136,7 +137,7 @@ def _rest_of(instance_id: str, pod_name: str) -> tuple[str, ...]:
 def _made(
     container: Json, environment: Environment, pod_name: str, rests: Mapping[str, tuple[str, ...]]
 ) -> tuple[str, ...] | None:
-    """Return the ids of which the variables and arguments of a container show all but the name of its pod; (): any; None: none."""
+    """Return the ids of which a container's variables and arguments show all but the pod name; (): any; None: none."""
     values = {name: value for name, value, _ in environment if value is not None}
     entries = objects_of(container, "env", "spec.containers[]")
     texts = [text_of(entry, "value", "spec.containers[].env[]") for entry in entries]
@@ -155,7 +156,7 @@ def _made(
 
 
 def _is_shown(rest: tuple[str, ...], texts: list[str]) -> bool:
-    """Return True when texts have every part of a rest, or all that lies between its separators: a shell may write those."""
+    """Return True when texts have every part of a rest, or all between its separators, which a shell may write."""
     if all(any(part in text for text in texts) for part in rest):
         return True
     wanted = {piece for part in rest for piece in _SEPARATOR.split(part) if piece}
@@ -190,11 +191,11 @@ def names_an_id(variable: str) -> bool:
 def _environment_ids(
     environments: _Environments, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
-    """Yield every value that stands where an id may stand in the environment, and whether it is fixed; "" where it is not known.
+    """Yield every value that may be an id in the environment, and whether it is fixed; "" where it is not known.
 
-    A variable carries an id when its name says so, when it has the id of an annotation, or when it reads such an annotation.
-    A variable from envFrom may have any name, so its container may carry any id; so may one that has an id and a file with
-    every annotation beside it.
+    A variable carries an id when its name says so, when it has the id of an annotation, or when it reads such an
+    annotation. A container may carry any id when it has envFrom, whose variables may have any name, or when it has an
+    id and a file with every annotation.
 
     Parameters
     ----------
@@ -202,10 +203,12 @@ def _environment_ids(
     """
     files = tuple(_files_of_fields(spec))
     for kind in KINDS:
+        place = f"spec.{kind}[]"
         for container in objects_of(spec, kind, "spec"):
             entries = objects_of(container, "env", "spec.containers[]")
-            reads = {text_of(e, "name", "spec.containers[].env[]") for e in entries if _field_path(e).startswith(_OF_AN_ID)}
-            own_name = intern(text_of(container, "name", f"spec.{kind}[]"))
+            readers = (e for e in entries if _field_path(e).startswith(_OF_AN_ID))
+            reads = {text_of(e, "name", "spec.containers[].env[]") for e in readers}
+            own_name = intern(text_of(container, "name", place))
             carries = False
             for name, value, is_fixed in environments.of(container):
                 if name in env_names or names_an_id(name) or value in annotated or name in reads:
@@ -215,7 +218,7 @@ def _environment_ids(
             if objects_of(container, "envFrom", f"spec.{kind}[]"):
                 holders.allow(own_name)
                 yield "", False
-            mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", f"spec.{kind}[]")}
+            mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", place)}
             if any(name in mounted for name, path in files if path == _ANNOTATIONS or path.startswith(_OF_AN_ID)):
                 holders.allow(own_name)
             if carries and any(name in mounted for name, path in files if path == _ANNOTATIONS):
@@ -246,9 +249,9 @@ def _is_legal_id(candidate: object) -> bool:
 def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
     """Yield the variables in order, each with its value and whether it is fixed; later ones may refer to earlier ones.
 
-    A value longer than an id may be counts as unknown, None: a value that refers to it is too long as well, or is not what the
-    kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. A value is fixed when a
-    container that starts again cannot find it changed; a reference to none of these variables may mean one of a Service.
+    A value longer than an id may be is None, as unknown: a value that refers to it is too long as well, or is not what
+    the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. A value is
+    fixed when a restarted container finds it unchanged; a reference to any other variable may mean one of a Service.
     """
     known: dict[str, str] = {}
     fixed: set[str] = set()
@@ -334,7 +337,7 @@ def _lasting(spec: Json) -> Iterator[Json]:
 
 
 def _shown(container: Json, metadata: Json) -> Iterator[tuple[int | None, bool]]:
-    """Yield each variable that shows a session timeout: its value, and whether it is the injected one or in its place."""
+    """Yield the value of each variable that shows a session timeout, and whether it is or replaces the injected one."""
     path = "spec.containers[].env[]"
     entries = objects_of(container, "env", "spec.containers[]")
     named = ((text_of(entry, "name", path), entry) for entry in entries)

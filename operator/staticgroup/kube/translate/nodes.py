@@ -1,7 +1,7 @@
 """A Node as the decisions use it.
 
-Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet, Liqo (liqoNodeProvider, which shows the nodeInfo of a node of another
-cluster), Kosmos, interLink, vCluster (a fake node for each that its pods run on) and Tencent's eklet register them.
+Sources: Node of the core/v1 API; virtual nodes as virtual-kubelet, Liqo (liqoNodeProvider, which shows the nodeInfo of
+another cluster's node), Kosmos, interLink, vCluster (a fake node for each real one) and Tencent's eklet register them.
 """
 
 import re
@@ -18,8 +18,8 @@ _VIRTUAL_LABELS = frozenset({
     ("vcluster.loft.sh/fake-node", "true"),
 })  # fmt: skip
 _VIRTUAL_TAINTS = frozenset({
-    "virtual-kubelet.io/provider", "virtual-node.liqo.io/not-allowed", "kosmos.io/node", "virtual-node.interlink/no-schedule",
-    "eks.tke.cloud.tencent.com/eklet",
+    "virtual-kubelet.io/provider", "virtual-node.liqo.io/not-allowed", "kosmos.io/node",
+    "virtual-node.interlink/no-schedule", "eks.tke.cloud.tencent.com/eklet",
 })  # fmt: skip
 _VIRTUAL_VERSION = re.compile(r"(?:^|[-+._])vk(?:[-+._]|\d|$)")
 

@@ -1,7 +1,7 @@
 """A StrimziPodSet as the decisions use it: what it wants are the pods that it lists, each a whole pod.
 
-A listed pod that is not named as its pods are makes the object malformed: it would have no seat, and its place would seem
-departed.
+A listed pod with another name than its pods have makes the object malformed: it would have no seat, and its place would
+seem departed.
 Source: StrimziPodSetSpec, StrimziPodSetStatus and StrimziPodSetController of Strimzi.
 """
 

@@ -1,7 +1,7 @@
 """A Pod as the decisions use it: its owner, what its containers show, and which ids it carries.
 
-Sources: Pod of the core/v1 API; peer pods: RuntimeClasses of kata-deploy and OpenShift sandboxed containers, and the resource that the
-webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
+Sources: Pod of the core/v1 API; for peer pods, RuntimeClasses of kata-deploy and OpenShift sandboxed containers, and
+the resource that the webhook of cloud-api-adaptor asks for in place of a pod's own, whatever its class is called.
 """
 
 import re
@@ -50,6 +50,7 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec, env_names)
+    holders = carried.holders
     owner = next((o for o in objects_of(metadata, "ownerReferences", "metadata") if o.get("controller") is True), {})
     deleted_at_s = _time_s(metadata.get("deletionTimestamp"))
     grace_s = metadata.get("deletionGracePeriodSeconds")
@@ -81,11 +82,11 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
         reason=intern(text_of(status, "reason", "status")),
         # Every container that may hold a client: containers, sidecars, ephemeral containers.
         required=(
-            *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], carried.holders),
-            *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], carried.holders),
-            *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], carried.holders),
+            *_views(objects_of(spec, "containers", "spec"), statuses["containerStatuses"], holders),
+            *_views(_init_containers(spec, is_sidecar=True), statuses["initContainerStatuses"], holders),
+            *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),
         ),
-        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], carried.holders),
+        inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], holders),
         started_containers=_started_containers(statuses),
         ready_since_s=_true_since_s(conditions, "Ready"),
         restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
@@ -97,14 +98,16 @@ def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
 
 
 def _is_peer_pod(spec: Json) -> bool:
-    resources = [object_of(container, "resources", "spec.containers[]") for container in objects_of(spec, "containers", "spec")]
+    resources = [object_of(c, "resources", "spec.containers[]") for c in objects_of(spec, "containers", "spec")]
     return text_of(spec, "runtimeClassName", "spec").startswith(_PEER_POD_CLASS) or any(
-        _PEER_POD_RESOURCE in object_of(asked, kind, "spec.containers[].resources") for asked in resources for kind in ("limits", "requests")
+        _PEER_POD_RESOURCE in object_of(asked, kind, "spec.containers[].resources")
+        for asked in resources
+        for kind in ("limits", "requests")
     )
 
 
 def _grace_s(spec: Json) -> int | None:
-    """Return spec.terminationGracePeriodSeconds, which the API server always fills in; one below 0 means 1 (kubernetes/kubernetes PR 98866)."""
+    """Return spec.terminationGracePeriodSeconds, which the API server fills in; below 0 it means 1 (k/k PR 98866)."""
     if spec.get("terminationGracePeriodSeconds") is None:
         return None
     return max(1, whole_of(spec, "terminationGracePeriodSeconds", "spec"))
@@ -118,12 +121,12 @@ def _resource_version(metadata: Json) -> int:
 
 
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
-    """Return the owner of status.phase, whether every owner of it owns all container statuses that exist, and since when.
+    """Return the owner of status.phase, whether every owner of it owns all existing container statuses, and since when.
 
     Notes
     -----
-    An Update takes a changed field from all other owners, so the newest owner wrote it; an Apply of the same value owns it
-    beside others, and then the oldest may have written it, so every owner has to be a writer of statuses.
+    An Update takes a changed field from all other owners, so the newest owner wrote it. An Apply of the same value
+    shares it, and then the oldest may have written it, so every owner has to be a writer of statuses.
     """
     manager, written_at, owners = "", "", 0
     needed = {"f:containerStatuses"} | {f"f:{kind}" for kind, entries in statuses.items() if entries}
@@ -192,7 +195,8 @@ def _views(
 def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -> ContainerView:
     """Read one status entry. `ids` that it may hold; empty: any; None: none."""
     if entry is None:
-        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=ids is not None, only_ids=ids or frozenset())
+        is_holder, only = ids is not None, ids or frozenset()
+        return ContainerView(name=name, phase=ContainerPhase.ABSENT, may_hold_id=is_holder, only_ids=only)
     path = f"status[{name}]"
     state = object_of(entry, "state", path)
     # A running state wins over every other; the API says that an empty one means waiting.
@@ -220,14 +224,15 @@ def _container_view(name: str, entry: Json | None, ids: frozenset[str] | None) -
 
 
 def _runs(shown: Json, earlier: Json, restart_count: int, phase: ContainerPhase) -> tuple[RunView, ...]:
-    """Return the runs that an entry shows: `lastState` is the run before a running one, and the newest of a waiting one."""
+    """Return the runs of an entry: `lastState` is the run before a running one, and the newest of a waiting one."""
     runs = []
     if phase is not ContainerPhase.WAITING:
         end = _ended(shown) if phase is ContainerPhase.TERMINATED else None
         runs.append(RunView(restart_count=restart_count, started_at_s=_time_s(shown.get("startedAt")), end=end))
     number = restart_count - len(runs)
     if earlier and number >= 0:
-        runs.insert(0, RunView(restart_count=number, started_at_s=_time_s(earlier.get("startedAt")), end=_ended(earlier)))
+        first = RunView(restart_count=number, started_at_s=_time_s(earlier.get("startedAt")), end=_ended(earlier))
+        runs.insert(0, first)
     return tuple(runs)
 
 
@@ -240,7 +245,7 @@ def _ended(terminated: Json) -> EndView:
 
 
 def _time_s(found: object) -> float | None:
-    """Read a time in seconds since the Unix epoch; None where there is none, as in the year 1 of a kubelet that lost a container."""
+    """Read a time in Unix seconds; None where there is none, as in the year 1 of a kubelet that lost a container."""
     try:
         at_s = datetime.fromisoformat(found).timestamp() if isinstance(found, str) else 0.0
     except (ValueError, OverflowError):
@@ -253,7 +258,7 @@ def may_hold_a_seat(raw: object) -> bool:
 
     Notes
     -----
-    All pods are watched, without a label selector: a selector would miss a pod that never had the label (made by hand, or by a
+    All pods are watched, without a label selector: it would miss a pod that never had the label (made by hand, or by a
     controller before 1.28) or lost it, and would show a label edit as a deletion.
     """
     metadata = raw.get("metadata") if isinstance(raw, dict) else None

@@ -1,7 +1,7 @@
 """Read the fields of a raw object, each with the shape that its type has.
 
-An absent field is empty. Each reader takes the object, the key, and the path of the object, and raises WrongShapeError, which
-names a field of another shape by its path and never by its value.
+An absent field is empty. Each reader takes the object, the key and the path of the object, and raises WrongShapeError,
+which names a field of another shape by its path and never by its value.
 """
 
 from collections.abc import Callable
@@ -119,8 +119,8 @@ def remembered(say: Callable[[str], bool]) -> Callable[[str], bool]:
 
     Notes
     -----
-    The same few names of variables come with every pod. Kubernetes limits a name only by the size of its pod (IsEnvVarName bounds
-    letters, not length), and anybody may make pods that last a moment: a cache of thousands of names of a MiB would take gigabytes.
+    The same few names of variables come with every pod. But only the size of its pod limits a name (IsEnvVarName bounds
+    letters, not length), and anybody may make pods: thousands of cached names of a MiB would take gigabytes.
     """
     known = lru_cache(maxsize=NAMES_MAX)(say)
 

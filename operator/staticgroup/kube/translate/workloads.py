@@ -12,7 +12,10 @@ from ...core.workload import ContainerBudget, JavaOptions, WorkloadView
 from .shape import Json, MalformedObject, object_of, objects_of, required_text_of, text_of, translated, whole_of
 
 # Literal values of other variables may be secrets and are not kept.
-_KEPT_ENV: Final = ("INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE", "REQUEST_TIMEOUT")
+_KEPT_ENV: Final = (
+    "INSTANCE_ID", "SESSION_TIMEOUT", "HEARTBEAT", "GROUP_PROTOCOL", "GROUP_ID", "POLL_INTERVAL", "REBALANCE",
+    "REQUEST_TIMEOUT",
+)  # fmt: skip
 
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
@@ -85,7 +88,8 @@ def _budget(container: Json, path: str) -> ContainerBudget:
         startup_budget_s=_startup_budget_s(container, path),
         java_options=_java_options(container, entries, path),
         has_agent_mount=any(
-            _is_agents_place(text_of(m, "mountPath", f"{path}.volumeMounts[]")) for m in objects_of(container, "volumeMounts", path)
+            _is_agents_place(text_of(m, "mountPath", f"{path}.volumeMounts[]"))
+            for m in objects_of(container, "volumeMounts", path)
         ),
     )
 

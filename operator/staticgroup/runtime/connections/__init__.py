@@ -1,4 +1,4 @@
-"""KafkaConnections: the Secrets that they name, read again when they rotate, and the status that says whether they work."""
+"""KafkaConnections: the Secrets that they name, read again when they rotate, and a status that says if they work."""
 
 from .connections import Connections
 

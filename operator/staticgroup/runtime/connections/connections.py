@@ -1,8 +1,8 @@
 """Whether a StaticGroup may use its connection, and the settings of that, made of its Secrets without a watch of them.
 
-The operator holds only `get` on Secrets. A read Secret is used for a short while and read again, so a rotated one is picked
-up without a restart; an authentication failure drops it at once. The owner of a ClusterKafkaConnection decides which
-namespaces and groups may use it; a KafkaConnection is for its own namespace.
+The operator holds only `get` on Secrets. It uses a Secret for a short while and reads it again, so a rotated one needs
+no restart; an authentication failure drops it at once. The owner of a ClusterKafkaConnection decides which namespaces
+and groups may use it; a KafkaConnection is for its own namespace.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class Connections:
 
     async def settings_for(self, group: StaticGroup) -> ConnectionSettings | KafkaProblem:
         """Return the settings of the connection that a StaticGroup names, or why it gets none."""
-        settings = refusal(self.stores, group) or await self.settings(connection_of(group.spec, group.metadata.namespace))
+        key = connection_of(group.spec, group.metadata.namespace)
+        settings = refusal(self.stores, group) or await self.settings(key)
         return refusal(self.stores, group) or settings  # it may have been taken away while Secrets were read
 
     async def settings(self, key: Key) -> ConnectionSettings | KafkaProblem:
@@ -72,7 +73,7 @@ class Connections:
 
         Parameters
         ----------
-        key: (namespace, name) of the KafkaConnection, whose Secrets are read from the same namespace only; an empty namespace
+        key: (namespace, name) of the KafkaConnection; its Secrets are read only from that namespace. An empty one
             means a ClusterKafkaConnection, whose Secrets are read from the one that it names, or the operator's.
         """
         shown = f"KafkaConnection {key[0]}/{key[1]}" if key[0] else f"ClusterKafkaConnection {key[1]}"
@@ -97,7 +98,7 @@ class Connections:
                 )
             if content is not None:
                 contents[name] = content
-        if self._made_of.get(key) == (connection, contents):  # every round of every StaticGroup that names it comes here
+        if self._made_of.get(key) == (connection, contents):  # each round of each StaticGroup asks
             return self._resolved[key]
         settings = resolve(
             connection.spec,
@@ -164,7 +165,7 @@ class Connections:
 
 
 def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
-    """Say why a StaticGroup may not use its connection; None where it may, or where the connection itself is lacking or wrong."""
+    """Say why a StaticGroup may not use its connection; None if it may, or if the connection is absent or wrong."""
     ref, namespace = group.spec.connection_ref, group.metadata.namespace
     if connection_of(group.spec, namespace)[0]:
         return None
@@ -176,10 +177,12 @@ def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
         return None
     if found:
         prefixes = ", ".join(sorted({prefix for e in found for prefix in e.group_prefixes}))
-        text = f"ClusterKafkaConnection {ref.name} allows namespace {namespace} no group {group.spec.group_id}, only those that begin with {prefixes}: "
-        text += "correct spec.groupId, or have its owner add a prefix to groupPrefixes in spec.allowedNamespaces"
+        text = f"ClusterKafkaConnection {ref.name} allows namespace {namespace} no group {group.spec.group_id}, "
+        text += f"only those that begin with {prefixes}: correct spec.groupId, or have its owner add a prefix to "
+        text += "groupPrefixes in spec.allowedNamespaces"
         return KafkaProblem(kind=KafkaProblemKind.GROUP_NOT_ALLOWED, message=text)
-    text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: have its owner add the namespace to spec.allowedNamespaces"
+    text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: "
+    text += "have its owner add the namespace to spec.allowedNamespaces"
     if stores.namespaces.problem and any(e.selector is not None for e in connection.spec.allowed_namespaces):
         text = f"{text} by name, because labels of namespaces cannot be read ({stores.namespaces.problem})"
     return KafkaProblem(kind=KafkaProblemKind.NAMESPACE_NOT_ALLOWED, message=text)
@@ -192,7 +195,7 @@ def may_use(stores: Stores, group: StaticGroup) -> bool:
 
 
 def may_be_exclusive(stores: Stores, group: StaticGroup) -> bool:
-    """Return whether `identity.exclusive` counts: members are removed on that alone, and here with the credentials of another owner."""
+    """Return whether `identity.exclusive` counts: it alone removes members, here with another owner's credentials."""
     is_own = bool(connection_of(group.spec, group.metadata.namespace)[0])
     return is_own or any(e.allow_exclusive and e.has_group(group.spec.group_id) for e in _entries(stores, group))
 

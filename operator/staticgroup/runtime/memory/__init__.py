@@ -1,1 +1,1 @@
-"""What a process remembers of each StaticGroup from round to round, what of it a status holds, and how that is written."""
+"""What a process remembers of each StaticGroup between rounds, what a status holds of it, and how that is written."""

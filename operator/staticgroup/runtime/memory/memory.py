@@ -1,9 +1,9 @@
-"""What this process remembers of each StaticGroup between rounds, and the only way in which it reads and writes a status.
+"""What this process remembers of each StaticGroup between rounds; only through it are statuses read and written.
 
-A write is bound to the version of the object that this process knows; what was written meanwhile is read first. A status of a later
-holding of the Lease ends the matter; any other (a user's edit, a restored backup, the last write of a replica that was paused) is
-written over. A write that was sent and not yet seen is an *expectation*, as in the controllers of Kubernetes: an answer, the watch or a
-read fulfils it, and a refusal ends it.
+A write is bound to the version of the object that this process knows; after another write the object is read first. A
+status of a later holding of the Lease ends the work; any other (a user's edit, a restored backup, the last write of a
+paused replica) is overwritten. A write that was sent and not yet seen is an *expectation*, as in the controllers of
+Kubernetes: an answer, the watch or a read fulfils it, and a refusal ends it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from .pace import EDITS_PACE_S, CachedPlan, Pace, StatusRefusal, can_wait, refus
 log = logging.getLogger(__name__)
 
 RACE_PAUSES_S = (0.1, 0.25, 0.0)
-"""Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them come
-back with the next round. Written again at once, objects that are edited all the time would keep an API server busy with
+"""Waits of one round after its first, second and last write that met an edit of the spec, which are usual; more of them
+come with the next round. Without waits, objects that are edited all the time would keep an API server busy with
 conflicts until it answers more slowly than the edits come, and then nothing but conflicts is left."""
 RACE_REQUEUE_S = 1.0
-"""Until the next round after a race that was lost: two clients that duel for an id, and edits that come faster than a status can be
-written, set no faster pace."""
+"""Until the next round after a lost race: neither clients that fight for an id nor edits that come faster than a status
+can be written set a faster pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ class Memory:
     is_overwritten: somebody else wrote over our status, so it is written again though nothing changed.
     spec: as of the last round; None before the first.
     refusal: why the status cannot be written; None once it was.
-    sent_at_s: when a status was last sent. due_s: when the status that waits is written; in the past when none waits. Monotonic seconds.
+    sent_at_s: when a status was last sent. due_s: when the waiting status is written; past if none. Monotonic seconds.
     stored: of the last round after which the API server has everything that was remembered.
     is_unfinished: a round is under way, or the last one was cut.
-    change_count: how often it, or something it needs, was marked as changed. cached: of the last round, if that was complete and changed nothing.
+    change_count: how often it or its inputs were marked as changed. cached: of a complete last round without changes.
     """
 
     uid: str
@@ -107,12 +107,12 @@ class Memory:
         self.expected, self.is_overwritten = None, False
 
     def distrust_watch(self) -> None:
-        """Trust the pod watch no more for members to come: while the ids have no rule, nobody remembers which pods become suspects."""
+        """Stop trusting the watch for new members: while ids have no rule, nobody notes which pods become suspects."""
         if self.history.members.watch:
             self.history = replace(self.history, members=replace(self.history.members, watch=""))
 
     def naming_of(self, spec: StaticGroupSpec) -> Naming | None:
-        """Return the naming of the ids by a spec, made anew only when it or the templates are others; None where they have no rule."""
+        """Return the naming of the ids by a spec, made anew when it or the templates change; None without a rule."""
         made_of = (self.history.injected, self.history.templates)
         if self._naming is None or self._naming[0] is not spec or self._naming[1] != made_of:
             self._naming = (spec, made_of, naming_or_none(spec, self.history))
@@ -156,7 +156,7 @@ class Memories:
     _by_key: dict[Key, Memory] = field(default_factory=dict)
 
     async def of(self, key: Key, group: StaticGroup) -> Memory | None:
-        """Return the memory of a StaticGroup; at first, and when the status may be another one, after a consistent read.
+        """Return the memory of a StaticGroup, read consistently at first and when the status may be another one.
 
         Returns
         -------
@@ -180,7 +180,7 @@ class Memories:
 
     async def _first_read(self, key: Key, group: StaticGroup, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)
-        status = group.status if group.status == read.status else read.status  # one object, because each costs several KiB
+        status = group.status if group.status == read.status else read.status  # one object, to save several KiB
         if status is None and body.get("status"):
             log.warning("the status cannot be read and is taken for an empty one", extra={"key": "/".join(key)})
         if await self._is_outranked(key, status):
@@ -220,17 +220,19 @@ class Memories:
 
     def with_suspects_on(self, node_name: str) -> frozenset[Key]:
         """Return the StaticGroups that remember a suspect on a node."""
-        return frozenset(k for k, m in self._by_key.items() if any(s.node_name == node_name for s in m.history.members.suspects))
+        suspects = ((k, m.history.members.suspects) for k, m in self._by_key.items())
+        return frozenset(k for k, found in suspects if any(s.node_name == node_name for s in found))
 
     def unstored_since_s(self, term_began_s: float) -> float | None:
-        """Return the start of the oldest round after which changes are not in the API server yet, monotonic seconds; None when all are.
+        """Return the start of the oldest round with changes that are not stored yet, monotonic seconds; None: all are.
 
         Parameters
         ----------
         term_began_s: used for StaticGroups that had no round yet, or that cannot be read.
         """
         suspects = self.pods.suspect_count
-        waiting = [m.stored.at_s for m in self._by_key.values() if (m.stored.suspect_count, m.stored.change_count) != (suspects, m.change_count)]
+        known = ((m.stored, m.change_count) for m in self._by_key.values())
+        waiting = [i.at_s for i, count in known if (i.suspect_count, i.change_count) != (suspects, count)]
         if self.stores.group_uids.keys() - self._by_key.keys():
             waiting.append(term_began_s)
         return min(waiting, default=None)
@@ -240,7 +242,8 @@ class Memories:
         read = StaticGroup.from_wire(body)
         version = read.metadata.resource_version
         if is_older(version, memory.resource_version):
-            self.pods.begin_anew(f"StaticGroup {'/'.join(key)} was read in an older version than before (etcd restored?)")
+            name = "/".join(key)
+            self.pods.begin_anew(f"StaticGroup {name} was read in an older version than before (etcd restored?)")
         if memory.is_own(read.status):
             memory.has_seen(read.status, version)
             return True
@@ -257,7 +260,8 @@ class Memories:
 
         Notes
         -----
-        Everybody with the right to write a status can put any number there, and an older Lease can be restored, so the Lease itself is read.
+        Anybody with the right to write a status can put any number there, and an older Lease can be restored, so the
+        Lease itself is read.
         """
         writer, ours = status.writer if status is not None else None, self.holding()
         if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
@@ -271,7 +275,7 @@ class Memories:
         return True
 
     async def store(self, key: Key, memory: Memory, status: StaticGroupStatus, revision: Revision) -> bool:
-        """Write the status of a round over the one this process knows, unless the API server has it; returns False when it is not there.
+        """Write the status of a round over the known one, unless the API server has it; False if it is not there then.
 
         Parameters
         ----------
@@ -315,9 +319,10 @@ class Memories:
     def _is_held_up(self, key: Key, memory: Memory, status: StaticGroupStatus) -> bool:
         """Return True when it is not time yet to write a status; see `pace`."""
         now_s = memory.due_s = self.monotonic_s()
+        next_s = memory.sent_at_s + EDITS_PACE_S
         if memory.refusal is not None:
             memory.due_s = memory.refusal.retry_at_s
-        elif not memory.must_write and now_s < (next_s := memory.sent_at_s + EDITS_PACE_S) and shows_only_edits(memory.status, status):
+        elif not memory.must_write and now_s < next_s and shows_only_edits(memory.status, status):
             memory.due_s = next_s
         elif memory.must_write or not can_wait(memory.status, status):
             self.pace.take(key, now_s)

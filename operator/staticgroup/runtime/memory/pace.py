@@ -1,11 +1,11 @@
-"""When a round need not plan, and when a status is written: at once, in turns, a moment later, or again after it was refused.
+"""When a round need not plan, and when a status is written: at once, in turn, a moment later, or again after a refusal.
 
-* A plan is a function of spec, snapshot, history and time. A StaticGroup in which nothing happens is described every half minute
-  and is the same for days, so it is planned only every few minutes, and at once when anything was marked as changed.
+* A plan is a function of spec, snapshot, history and time. An idle StaticGroup is described every half minute and stays
+  the same for days, so it is planned only every few minutes, and at once when anything was marked as changed.
 * A status that somebody waits for is written at once.
-* Under a roll of thousands of pods each join changes a status. Writes that show only how far things are share a rate, so that
-  the API server has at most two writes a second from this operator, the renewals of its Lease included. The StaticGroups take
-  turns, and each writes what is true when its turn has come. A few never wait. While one waits, the position of the pod watch
+* In a roll of thousands of pods each join changes a status. Writes that only show progress share a rate, so that the
+  API server gets at most two writes a second from this operator, renewals of the Lease included. The StaticGroups take
+  turns, and each writes what is true at its turn. A few never wait. While one waits, the position of the pod watch
   that the Lease keeps waits too.
 * Of many edits of one spec the next are written together a moment later.
 * A refusal needs a person, so it is reported once for each cause. It is tried again with growing pauses, of less than a
@@ -36,21 +36,23 @@ BURST: Final = 20
 WAIT_MAX_S: Final = 20.0
 """Longest wait, however many there are: 26 StaticGroups are written at the rate, more of them faster than it."""
 EDITS_PACE_S: Final = 0.3
-"""Between two writes of one status in which only edits of its spec are new. Each write costs an API server ten times what the round cost
-that led to it, and one that an edit overtakes is for nothing."""
+"""Between two writes of one status in which only edits of its spec are new. A write costs an API server ten times as
+much as the round that led to it, and one that an edit overtakes is for nothing."""
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 45.0
-"""Below a minute by the longest wait for a turn, so that a person who upgrades the CRDs sees the end of a refusal within one."""
+"""A minute less the longest wait for a turn: who upgrades the CRDs sees the end of a refusal within a minute."""
 
-_PROGRESS: Final = frozenset({"absences", "columns", "conditions", "exceptions", "group_state", "members", "seal", "seats", "suspects"})
-"""Fields of a status that show how far things are. All others are acted upon by the admission policy, by the next process or
-by somebody who waits for an edit to be observed."""
+_PROGRESS: Final = frozenset(
+    {"absences", "columns", "conditions", "exceptions", "group_state", "members", "seal", "seats", "suspects"}
+)
+"""Fields of a status that show progress. All others are read by the admission policy, the next process, or somebody who
+waits for an edit to be observed."""
 
 REMEDIES: Final = {
     KubeProblemKind.UNDECLARED: f"the CRD is older than this operator and lacks a field of the status; {APPLY_CRDS}",
     KubeProblemKind.INVALID: (
-        "the status holds a value, such as a protocol of groups, or a length that the CRD does not allow, as when the CRD is older "
-        f"than this operator; {APPLY_CRDS}; when they are of the same version, it is a fault "
+        "the status holds a value, such as a protocol of groups, or a length that the CRD does not allow, as when the "
+        f"CRD is older than this operator; {APPLY_CRDS}; when they are of the same version, it is a fault "
         "of the operator"
     ),
     KubeProblemKind.FORBIDDEN: (
@@ -158,8 +160,8 @@ class StatusRefusal:
     def text(self) -> str:
         """What happened and what to do, for people."""
         return (
-            f"{self.problem.message}: {REMEDIES[self.problem.kind]}. Until then nothing of this StaticGroup is remembered "
-            "over a restart, and its conditions are those of before."
+            f"{self.problem.message}: {REMEDIES[self.problem.kind]}. Until then nothing of this StaticGroup is "
+            "remembered over a restart, and its conditions are those of before."
         )
 
 
@@ -183,7 +185,7 @@ def refused(problem: KubeProblem, before: StatusRefusal | None, now_s: float) ->
 
 
 REPLAN_S = 300.0
-"""An unchanged StaticGroup is planned again after so long: absences grow old, and what nobody needs any more is forgotten."""
+"""An unchanged StaticGroup is planned again after so long: absences age, and what nobody needs is forgotten."""
 REPLAN_AWAY_S = 30.0
 """So is one of which a member is away; its return is in the description, and is planned at once."""
 _NO_GROUP = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")
@@ -196,7 +198,7 @@ class PlanInputs:
     Parameters
     ----------
     snapshot: without its members and pods, and without the times that pass.
-    members, pods: hashes of the described group, and of the pods, also of those of other names; to keep them would take much more.
+    members, pods: hashes of the described group, and of all pods of the snapshot, which would take much more memory.
     shares_group_or_ids: other StaticGroups of the same Kafka group, or pods of other names that matter, were there.
     history: of which the plan is made. change_count: of the memory, before the round began.
     """
@@ -215,9 +217,10 @@ class PlanInputs:
         s = snapshot
         rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
         sight = s.sight and replace(s.sight, described_at_s=0.0, dated_at_s=0.0, ends=0)
+        shown = replace(s, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None)
         return cls(
             spec=spec,
-            snapshot=replace(s, described_at_s=0.0, age_s=0.0, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None),
+            snapshot=replace(shown, described_at_s=0.0, age_s=0.0),
             members=hash(s.group),
             pods=hash((s.pods, s.known, s.others, s.copies, tuple(s.evidence.items()), repr(sight))),
             shares_group_or_ids=any((*rivals, s.others, s.copies, s.carried_elsewhere)),
@@ -240,17 +243,19 @@ class CachedPlan:
     requeue_after_s: float
 
 
-def cached_plan(inputs: PlanInputs, snapshot: Snapshot, decided: Plan, *, began_s: float, before: CachedPlan | None) -> CachedPlan:
+def cached_plan(
+    inputs: PlanInputs, snapshot: Snapshot, decided: Plan, *, began_s: float, before: CachedPlan | None
+) -> CachedPlan:
     """Return what is kept of a complete round that changed nothing.
 
     Parameters
     ----------
     began_s: before the round observed anything; monotonic seconds.
-    before: of the round before, if that too changed nothing. Only the second round with the same inputs allows skipping: it is the
-        first that may have begun after all that they show (`core.absences.measure`).
+    before: of the round before, if that changed nothing either. Only the second round with the same inputs allows
+        skipping: it is the first that may have begun after all that they show (`core.absences.measure`).
     """
     is_same = before is not None and before.inputs == inputs
-    holds_for_s = min(_holds_for_s(inputs.spec, snapshot, decided), _ready_long_enough_after_s(snapshot)) if is_same else 0.0
+    holds_for_s = min(_holds_for_s(inputs.spec, snapshot, decided), _noted_ready_after_s(snapshot)) if is_same else 0.0
     return CachedPlan(inputs=inputs, until_s=began_s + holds_for_s, requeue_after_s=decided.requeue_after_s)
 
 
@@ -267,7 +272,7 @@ def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> fl
     return REPLAN_AWAY_S if decided.requeue_after_s >= ACTIVE_REQUEUE_S else 0.0
 
 
-def _ready_long_enough_after_s(snapshot: Snapshot) -> float:
-    """Return how long it is until a pod has been Ready for long enough that its member is noted beside it, of which no event tells."""
+def _noted_ready_after_s(snapshot: Snapshot) -> float:
+    """Return the seconds until a pod was Ready for long enough to note its member beside it; no event tells of it."""
     ready_s = (p.ready_since_s + SAME_MEMBER_READY_S for p in snapshot.pods if p.ready_since_s is not None)
     return min((s - snapshot.described_at_s for s in ready_s if s > snapshot.described_at_s), default=math.inf)

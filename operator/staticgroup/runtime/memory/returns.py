@@ -1,4 +1,4 @@
-"""What members did between two rounds: returns without a rebalance are counted, and how long members were away is measured.
+"""What members did between two rounds: how many returned without a rebalance, and how long members were away.
 
 Both follow from two readings of one process, so a restart or a take-over loses some and invents none.
 """
@@ -75,22 +75,25 @@ class Returns:
             log.exception("returns of members could not be counted", extra={"key": "/".join(key)})
             return found.history.absences
 
-    def _round(self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, began_ms: int) -> Mapping[Cause, Reservoir]:
+    def _round(
+        self, key: Key, spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, began_ms: int
+    ) -> Mapping[Cause, Reservoir]:
         counter = self.metrics.static_rejoins.labels(*key)  # made at 0, so that the first one is seen as an increase
-        naming, table = found.issuance.naming, found.table
+        naming, table, absences = found.issuance.naming, found.table, found.history.absences
         if naming is None or table is None or not isinstance(snapshot.group, GroupView):
-            return found.history.absences
+            return absences
 
-        # Step 1: who returned since the group was last read. KIP-345: an instance id that rejoins a stable group gets a new member.id.
+        # Step 1: who returned since the last reading. KIP-345: an id that rejoins a stable group gets a new member.id.
         of = (snapshot.uid, self.stores.kafka_cluster_id_of(spec, key[0]) or "", spec.group_id)
         known = self._watched.get(key)
         known = known if known is not None and known.of == of else Watched(of=of)
-        reading, returns = read_again(known.reading, snapshot.group, naming, table, began_ms=began_ms, ended_ms=int(self.now_s() * 1000))
+        now_ms = int(self.now_s() * 1000)
+        reading, returns = read_again(known.reading, snapshot.group, naming, table, began_ms=began_ms, ended_ms=now_ms)
 
         # Step 2: of the members that are wanted, how many returned without a rebalance, and how long they were away.
         wanted = {seat.key for seat in table.wanted}
         counter.inc(sum(each.is_absorbed for each in returns if each.instance_id in wanted))
-        following, kept = measure(known.following, found.history.absences, snapshot, naming, table.wanted, returns, began_ms=began_ms)
+        following, kept = measure(known.following, absences, snapshot, naming, table.wanted, returns, began_ms=began_ms)
         self._watched[key] = Watched(of=of, reading=reading, following=following)
         return kept
 
@@ -103,7 +106,8 @@ class Returns:
     def requeue_after_s(self, key: Key) -> float | None:
         """Return when to begin the next round because a member is away, whose return makes no event; None: none is."""
         known = self._watched.get(key)
-        ends_ms = [each.end.at_ms for each in known.following.values() if each.end is not None] if known is not None else []
+        following = known.following.values() if known is not None else ()
+        ends_ms = [each.end.at_ms for each in following if each.end is not None]
         is_awaited = bool(ends_ms) and self.now_s() * 1000 - max(ends_ms) < WATCHED_MAX_MS
         return ACTIVE_REQUEUE_S if is_awaited else None
 

@@ -1,1 +1,1 @@
-"""One operator process and its surroundings: settings, the client's configuration, logs, probes, kopf, start and end."""
+"""One operator process and its surroundings: settings, client configuration, logs, probes, kopf, start and end."""

@@ -1,7 +1,7 @@
 """Serve /healthz, /readyz and /metrics on one port.
 
-An operator is healthy while its event loop answers and its pod watch has received something from the API server lately, unless
-the API server is away. It is ready once its stores are filled. A standby is healthy and ready without holding the Lease.
+An operator is healthy while its event loop answers and its pod watch has lately received something from the API server,
+unless that is away. It is ready once its stores are filled. A standby is healthy and ready without the Lease.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class HealthServer:
     ----------
     port: TCP port on all interfaces of the pod.
     is_ready: True once the process can do its work; until then it waits for what `missing` names.
-    watch_age_s: for how long the pod watch has received nothing while the API server answered; None before it first did.
+    watch_age_s: how long the pod watch has received nothing while the API server answered; None before it first did.
     refresh: updates gauges just before a scrape.
     """
 

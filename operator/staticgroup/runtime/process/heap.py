@@ -1,12 +1,12 @@
 """Collect reference cycles where the heap has grown, and never through all of a large heap.
 
-CPython traverses all objects when a quarter as many as exist were made and survived two collections of the young generation. A
-LIST of a large fleet triggers that every few pages, though each page is freed as it came: with 100,000 pods the decoding of these
-LISTs, collections included, took a third of the processor, and one full collection stops everything: for 4.5 s at 775 MiB on a
-busy machine, longer than the Lease may go without a renewal. Garbage in cycles is no more than what the heap has grown by, so a
-full collection runs only when it has grown much: by objects, which may be many and small, or by resident memory, because an
-answer of 8 MiB is one object. Once a collection takes long, the objects that survive it are frozen: nearly all of them are the
-fleet, which is freed by reference counts. The young generations are collected as usual.
+CPython traverses all objects once a quarter as many new ones survived two collections of the young generation. A LIST
+of a large fleet triggers that every few pages, though each page is freed at once: with 100,000 pods decoding,
+collections included, took a third of the processor, and one full collection stopped everything for 4.5 s (775 MiB, busy
+machine), longer than the Lease may go without a renewal. Garbage in cycles is at most what the heap has grown by, so a
+full collection runs only after much growth: in objects, which may be many and small, or in resident memory, because an
+answer of 8 MiB is one object. Once a collection takes long, its survivors are frozen: nearly all of them are the fleet,
+which is freed by reference counts. The young generations are collected as usual.
 Source: proc(5), /proc/self/statm; gc.freeze; "Garbage collector design" of CPython 3.11, section on generations.
 """
 
@@ -46,7 +46,7 @@ async def follow_growth(
     collect: Callable[[], object] = gc.collect, freeze: Callable[[], object] = gc.freeze,
     clock_s: Callable[[], float] = time.monotonic, sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> None:
-    """Collect all generations whenever the heap has grown by a quarter, or by much, since the last time; until cancelled.
+    """Collect all generations each time the heap has grown by a quarter, or by much; until cancelled.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The informers of one process: of our resources, StatefulSets, Nodes, and the labels of namespaces.
 
-Only an operator of all namespaces follows what belongs to no namespace (and Nodes, which each pod needs). Any other works
-without it: a StaticGroup that needs it reports why it cannot be read.
+Only an operator of all namespaces follows what belongs to no namespace (and Nodes, which each pod needs). Others work
+without: a StaticGroup that needs such an object reports why it cannot be read.
 """
 
 from __future__ import annotations

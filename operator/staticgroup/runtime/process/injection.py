@@ -1,4 +1,4 @@
-"""Whether somebody injects ids: asks for the admission policy and the webhook, which an installation or an upgrade turns on."""
+"""Whether anything injects ids: reads the admission policy and the webhook, which an installation enables."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Injection:
     """
 
     def __init__(
-        self, kube: KubeGateway, *, policy_name: str, webhook_name: str, is_outage: Callable[[], bool], on_change: Callable[[], None]
+        self, kube: KubeGateway, *, policy_name: str, webhook_name: str, is_outage: Callable[[], bool],
+        on_change: Callable[[], None],
     ) -> None:
         self.policy_served = self.webhook_served = False
         self._kube = kube

@@ -22,6 +22,6 @@ async def connected() -> Transport:
     except config.ConfigException:
         try:
             await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
-        except config.ConfigException as error:
-            raise SettingsError(f"there is no cluster to talk to: {error}; set KUBECONFIG, or run it in a pod") from error
+        except config.ConfigException as why:
+            raise SettingsError(f"there is no cluster to talk to: {why}; set KUBECONFIG, or run it in a pod") from why
     return connect(configuration)

@@ -62,7 +62,7 @@ def _masked(value: object, secrets: Sequence[str]) -> object:
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """Return the text with every secret replaced by ***; the longest first, or what is longer than another would show its rest."""
+    """Return the text with every secret replaced by ***; the longest first, so that no rest of a longer one is left."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text

@@ -23,17 +23,17 @@ _GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")
 class GroupGauge(Collector):
     """A gauge with the labels `namespace` and `staticgroup`, and perhaps more.
 
-    The client library keeps an object of 800 bytes for each series, and finds those of one StaticGroup by looking at all: with 10,000
-    StaticGroups 47 ms in every round, and 150 MB. Here the series of a StaticGroup are one small mapping, and their text is made when
-    it is read.
+    The client library keeps an object of 800 bytes for each series and scans all of them for those of one StaticGroup:
+    with 10,000 StaticGroups 47 ms in every round, and 150 MB. Here the series of a StaticGroup are one small mapping,
+    whose text is made when it is read.
 
     Parameters
     ----------
     labels: those beside the two.
     """
 
-    def __init__(self, name: str, documentation: str, labels: tuple[str, ...] = (), *, registry: CollectorRegistry) -> None:
-        self._name, self._documentation = name, documentation
+    def __init__(self, name: str, text: str, labels: tuple[str, ...] = (), *, registry: CollectorRegistry) -> None:
+        self._name, self._documentation = name, text
         self._labelnames = (*OF_GROUP, *labels)  # called as the client library's own metrics call it
         self._values: dict[Key, dict[tuple[str, ...], float]] = {}
         self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -42,7 +42,7 @@ class GroupGauge(Collector):
     def show(self, key: Key, values: Mapping[tuple[str, ...], float]) -> None:
         """Let a StaticGroup have these series, by their further labels, and no others."""
         if values:
-            one = self._shared.setdefault  # the same object for the same labels, of which there are few: kinds and reasons
+            one = self._shared.setdefault  # the same object for equal labels, which are few: kinds and reasons
             self._values[key] = {one(labels, labels): value for labels, value in values.items()}
         else:
             self._values.pop(key, None)
@@ -110,11 +110,13 @@ class Metrics:
         self.members = of_groups("staticgroup_members", "Members by class.", ("class",))
         self.held = of_groups("staticgroup_removals_held", "Departed members that a guard holds back.", ("guard",))
         self.suspects = of_groups(
-            "staticgroup_suspects", "Pods whose processes may live unseen, which hold the removal of members that joined beside them."
+            "staticgroup_suspects",
+            "Pods whose processes may live unseen, which hold the removal of members that joined beside them.",
         )
         self.ready = of_groups("staticgroup_ready", "1 when the Ready condition is True.")
         self.condition = of_groups(
-            "staticgroup_condition", "1 for the status and the reason that each condition has now.", ("type", "status", "reason")
+            "staticgroup_condition", "1 for the status and the reason that each condition has now.",
+            ("type", "status", "reason"),
         )  # fmt: skip
         # Kafka and the API server
         self.kafka_problems = counter(
@@ -168,5 +170,5 @@ class Metrics:
 
     def forget_all(self) -> None:
         """Drop the series of every StaticGroup."""
-        for each in (*(getattr(self, name) for name in _GAUGES_OF_GROUPS), self.removed, self.released, self.static_rejoins):
+        for each in (*(getattr(self, n) for n in _GAUGES_OF_GROUPS), self.removed, self.released, self.static_rejoins):
             each.clear()

@@ -1,8 +1,8 @@
 """Determine which of the namespaces that the operator is configured to serve it can serve.
 
-Deleting a namespace deletes the operator's rights in it, and its administrator may revoke them. A namespace that cannot be read must
-not affect the others. So a process serves the namespaces that exist and that it may read, and ends, to be started again, when they
-change. It gives the Lease up, and the next process resumes the watches. Only a namespace that comes back begins a new watch.
+A namespace's deletion or its administrator can take the operator's rights away, which must not affect the others. So a
+process serves the namespaces that exist and that it may read, and restarts when they change. It gives the Lease up, and
+the next process resumes the watches. Only a namespace that comes back begins a new watch.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ async def there(transport: Transport, wanted: Sequence[str]) -> tuple[str, ...]:
 
 
 async def until_others(
-    transport: Transport, wanted: Sequence[str], served: Sequence[str], *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    transport: Transport, wanted: Sequence[str], served: Sequence[str], *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> None:
     """Wait until a namespace that is served can be no longer, or one that could not be can.
 
@@ -53,7 +54,9 @@ async def until_others(
     wanted: all that are to be served. served: those of them that are.
     """
     for name in sorted(set(wanted) - set(served)):
-        log.warning("a namespace does not exist or may not be read, and is served once it can be", extra={"namespace": name})
+        log.warning(
+            "a namespace does not exist or may not be read, and is served once it can be", extra={"namespace": name}
+        )
     counts: dict[str, int] = {}
     while not any(count >= CHECKS for count in counts.values()):
         await sleep(CHECK_EVERY_S)
@@ -68,7 +71,7 @@ async def until_others(
 
 
 async def _can_be_served(transport: Transport, name: str) -> bool | None:
-    """Return whether a namespace is there, with a Role in it; None where the API server does not say so, as when it is busy."""
+    """Return whether a namespace is there, with a Role in it; None when the API server does not say, as when busy."""
     answer = await transport.call("get", NAMESPACES, name=name)
     if isinstance(answer, KubeProblem) and answer.kind is KubeProblemKind.NOT_FOUND:
         return False

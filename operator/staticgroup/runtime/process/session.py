@@ -1,11 +1,11 @@
 """Answer kopf's requests with the operator's informers, and so over its one connection to the API server.
 
-kopf takes a custom HTTP session (kopf, "Custom HTTP/TCP/SSL sessions"). Its own LIST has pages of one size however large
-the objects are, its own WATCH ends for good at an object that it cannot decode and at any ERROR but 410, and neither
-reports what vanished in between. So this session answers a LIST with no objects in it, once an informer has passed on all
-of them, and a WATCH with the informer's changes; after them comes the ERROR 410, upon which kopf lists again. Discovery is
-answered without the API server: kopf would search for a CustomResourceDefinition once, and the informer waits for one that
-is installed later.
+kopf takes a custom HTTP session (kopf, "Custom HTTP/TCP/SSL sessions"). Its own LIST has pages of one size however
+large the objects are, its own WATCH ends for good at an object that it cannot decode and at any ERROR but 410, and
+neither reports what vanished in between. So this session answers a LIST with no objects, once an informer has passed
+all of them on, and a WATCH with the informer's changes; then comes the ERROR 410, upon which kopf lists again.
+Discovery is answered without the API server: kopf would search for a CustomResourceDefinition once, and the informer
+waits for one that is installed later.
 Source: kopf 1.45, _cogs/clients/{api,fetching,watching,scanning}.py.
 """
 

@@ -1,7 +1,7 @@
 """Settings of one operator process, read once from the environment.
 
 Everything a user may tune has one name here, a unit in the name, a bound and a default; the Helm chart sets the same
-names. pydantic alone, because pydantic-settings neither refuses unknown variables nor splits at commas, and costs 5 MiB.
+names. It needs only pydantic: pydantic-settings takes unknown variables, splits at no commas, and costs 5 MiB.
 """
 
 from __future__ import annotations

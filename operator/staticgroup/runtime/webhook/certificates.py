@@ -1,6 +1,6 @@
-"""Decide which of the webhook's own certificates must be made now, so that an API server always trusts the one that is shown.
+"""Decide which of the webhook's certificates to make now, so that API servers always trust the one that is shown.
 
-What is to be done follows from what is stored and from how long its authorities have been published. A new authority is first
+That follows from what is stored and from how long its authorities have been published. A new authority is first
 published beside the old one, and signs only once every API server can know it; so no certificate is shown before it is
 trusted, and no authority is removed while its certificate is shown.
 Source: RFC 5280; `clientConfig.caBundle` of admissionregistration.k8s.io/v1 may hold several certificates.
@@ -28,7 +28,7 @@ TRUST_SETTLES_S: Final = 60.0
 BACKDATED_S: Final = 300.0
 """Certificates hold from before they are made, because the clocks of machines differ."""
 AUTHORITIES, AUTHORITY_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
-"""Entries of the Secret, as kubernetes.io/tls and cert-manager name them; `ca.crt` holds all authorities, the newest first."""
+"""Entries of the Secret, named as by kubernetes.io/tls and cert-manager; `ca.crt` has all authorities, newest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +105,10 @@ def due(known: Material | None, names: Sequence[str], *, now_s: float, trusted_f
         authorities = (authority.certificate, *(a for a in known.authorities if _left(a, now_s) > 0))
         return Material(authorities=authorities, authority_key=authority.key, shown=known.shown)
     signing = Pair(certificate=known.authorities[0], key=known.authority_key)
+    left, shown_names = _left(known.shown.certificate, now_s), _names(known.shown.certificate)
     is_by_newest = _is_signed_by(known.shown.certificate, signing.certificate)
-    is_fresh = _left(known.shown.certificate, now_s) >= RENEW_WHEN_LEFT and _names(known.shown.certificate) == sorted(names)
-    if not (is_by_newest and is_fresh):
-        is_usable = _left(known.shown.certificate, now_s) > 0 and set(names) <= set(_names(known.shown.certificate))
+    if not (is_by_newest and left >= RENEW_WHEN_LEFT and shown_names == sorted(names)):
+        is_usable = left > 0 and set(names) <= set(shown_names)
         if not is_by_newest and is_usable and trusted_for_s < TRUST_SETTLES_S:
             return None
         return replace(known, shown=_signed(signing, names, now_s))
@@ -134,11 +134,11 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 
 
 def _left(certificate: x509.Certificate, now_s: float) -> float:
-    """Return the share of a certificate's life that is left; not above 0 when it is over, or is still to begin (RFC 5280, 6.1.3).
+    """Return the share of a certificate's life that is left; at most 0 after its end or before its begin (RFC 5280).
 
     Notes
     -----
-    API servers refuse a certificate that a fast clock dated ahead until that time comes, and by its end it would never need a renewal.
+    API servers refuse a certificate that a fast clock dated ahead, and by its end alone it would not be renewed.
     """
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()
     return (end - now_s) / (end - begin) if begin <= now_s else 0.0
@@ -195,4 +195,5 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def _pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:
-    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    pkcs8 = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, pkcs8, serialization.NoEncryption())

@@ -67,7 +67,8 @@ class Keeper:
     async def _step(self) -> None:
         stored = await self.objects.read_entries()
         if stored is None or isinstance(stored, KubeProblem):
-            self._problem = "the Secret of the webhook does not exist; install the chart's" if stored is None else stored.message
+            missing = "the Secret of the webhook does not exist; install the chart's"
+            self._problem = missing if stored is None else stored.message
             return
         if self.is_own:
             stored = await self._renewed(stored) or stored

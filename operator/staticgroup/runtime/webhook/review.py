@@ -1,7 +1,7 @@
 """Answer one AdmissionReview: which ids a pod that is being created gets.
 
-Nothing is remembered between two reviews. The StaticGroups of the pod's namespace are read consistently for each, so no answer
-rests on what was true once: an id that must not be issued any more would let two members fence each other. Whatever goes wrong,
+Nothing is remembered between two reviews. Each reads the StaticGroups of the pod's namespace consistently, so no answer
+rests on the past: an id that must not be issued any more would let two members fence each other. Whatever goes wrong,
 the pod is admitted as it is, counted, and named by the operator; it is a dynamic member then and fences no other.
 Sources: AdmissionReview of admission.k8s.io/v1; `staticgroup.api.rendering`, to which the policy's CEL is held equal.
 """
@@ -89,8 +89,9 @@ class Reviewer:
             try:
                 if is_meant(pod, group, InjectedMethod.WEBHOOK):
                     given = rendered(given, group["status"]["injected"], self.agent)
-            except Exception:  # as with the policy, a StaticGroup that fails takes no id from the others of its namespace
-                log.exception("a StaticGroup gives a pod nothing", extra={"static_group": f"{namespace}/{group['metadata']['name']}"})
+            except Exception:  # as with the policy, a StaticGroup that fails takes no id from the others
+                name = f"{namespace}/{group['metadata']['name']}"
+                log.exception("a StaticGroup gives a pod nothing", extra={"static_group": name})
                 has_failed = True
         patch = json_patch(pod, given)
         if has_failed:

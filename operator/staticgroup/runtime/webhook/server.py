@@ -1,6 +1,6 @@
 """Answer API servers over TLS, and probes and metrics beside it.
 
-The certificate is exchanged in the context that the server listens with, so connections that come later are shown the new one.
+The certificate is replaced in the context that the server listens with, so later connections are shown the new one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Share one read among the callers that wait for the same, begun after each of them asked.
 
-A read that began before a call may miss what was written in between, so a caller that comes while one is under way waits for
-the next, together with all others that came meanwhile. A roll of thousands of pods costs two reads at a time.
+A read that began before a call may miss what was written in between. So a caller that comes while one is under way
+waits for the next, with all others that came meanwhile. A roll of thousands of pods costs two reads at a time.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class PodListing:
 
     Parameters
     ----------
-    passed_over: the same for pods that were not followed when their page was read, but are newer than the position was when the
-        LIST began: an event up to the LIST may yet make them followed.
+    passed_over: the same for pods that were not followed when their page was read, but are newer than the position at
+        the start of the LIST: an event up to the LIST may yet make them followed.
     """
 
     resource_version: int

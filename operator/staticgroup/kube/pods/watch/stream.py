@@ -1,10 +1,10 @@
 """Follow the pods of one scope without losing an event, or say that one may be lost.
 
-All pods are watched, without a label selector, and those that cannot hold a seat are dropped on arrival (`may_hold_a_seat`).
+All pods are watched, without a label selector; those that hold no seat are dropped on arrival (`may_hold_a_seat`).
 
 One scope is one namespace or all of them; it has one position: every event up to that resourceVersion has been
-folded. A watch resumed from the position is whole, however often and for whatever reason the connection broke, and keeps
-its name. Only four things end that (a *gap*): the API server no longer has the events (410), it sends an ERROR or an
+folded. A watch resumed from the position is whole, however often the connection broke, and keeps its name. Only
+four things end that (a *gap*): the API server no longer has the events (410), it sends an ERROR or an
 unreadable pod, its resourceVersions go backwards (a restored etcd), or a complete LIST contradicts what was folded.
 
 Why start-up may LIST and replay at the same time
@@ -143,7 +143,7 @@ class PodStream:
         while self._gap_count == 0 and not await self.catch_up(listing.resource_version):
             await self._sleep(0.2)
         self._count_in(listing)
-        # Step 3: what the LIST does not show has vanished. After a gap the stream anchors itself with a LIST of its own.
+        # Step 3: pods that the LIST does not show are gone. After a gap the stream anchors itself with its own LIST.
         if self._gap_count == 0 and self._reported_gap is None:
             self._store.take_absent(self.scope, listing)
             self._set_anchored()
@@ -274,7 +274,7 @@ class PodStream:
         return True
 
     async def catch_up(self, resource_version: int) -> bool:
-        """Bring the position up to a resourceVersion by a replay, a short watch beside the main one; concurrent callers share one.
+        """Bring the position up to a resourceVersion by a replay: a short watch beside the main one, shared by callers.
 
         Returns
         -------
@@ -376,7 +376,7 @@ class PodStream:
         return int(page["metadata"]["resourceVersion"])
 
     async def relist(self) -> None:
-        """Compare a fresh LIST with what was folded, and report a gap when they contradict each other; without an answer, do nothing."""
+        """Compare a fresh LIST, if one is answered, with what was folded, and report a gap when they contradict."""
         before = self.position
         listing = await self._list(fold=False)
         if not isinstance(listing, PodListing) or not self.is_anchored:
