@@ -93,13 +93,13 @@ class Assumptions:
         return None
 
     def joined_s(self, uid: str, born_s: float, until_s: float) -> float:
-        """Return when a member of a pod joined: since then the pod has held a seat without a pause, and not before the member's id was made.
+        """Return since when a pod has held a seat without a pause, and not before the member's id was made.
 
         Parameters
         ----------
         born_s: when that was, virtual seconds.
-        until_s: now, or when its process ended: a coordinator that has lost the write of a leave shows such a member again, and nobody
-            joins by that.
+        until_s: now, or when the member's process ended: a coordinator that has lost the write of a leave shows the
+            member again, and nobody joins by that.
         """
         times = [held for held in self._held.get(uid, ()) if held.from_s <= until_s]
         since_s = times[-1].from_s if times and until_s - times[-1].to_s <= SLACK_S else until_s

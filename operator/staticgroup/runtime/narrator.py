@@ -57,7 +57,7 @@ class Narrator:
         """Count and audit the coordinator's answer to each removal, with the evidence that allowed it."""
         key = (group.metadata.namespace, group.metadata.name)
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
-            ended_at_s = max((pod.since_s for pod in removal.ended), default=now_s)
+            ended_at_s = max((p.since_s for p in removal.ended if p.certificate), default=now_s)
             self.metrics.leave_outcomes.labels(outcome.value).inc()
             _audit(
                 group,
