@@ -14,7 +14,7 @@ from simulator.carriers.pods import book_of
 from simulator.carriers.runs import search_runs
 from simulator.carriers.search import search
 from staticgroup.core import guards, plan, releases
-from staticgroup.core.evidence import certificate
+from staticgroup.core.evidence import chain
 from staticgroup.core.members import carriers, memory
 from staticgroup.core.members.memory import Members, Sight
 from staticgroup.core.status import durable
@@ -70,6 +70,7 @@ def _patched(*targets: tuple[Any, str, Any]) -> Patch:
 
 _described, _attribute, _without_ended = plan.described, memory.attribute, memory.without_ended
 _wire_members = durable.wire_members
+_certify = chain.certify
 _first_hit, _pod_of, _suspects_of = plan.first_hit, gathering.pod_of, gathering.SightGatherer._suspects_of
 _attributed = memory._attributed
 
@@ -204,7 +205,7 @@ CLAUSES: Final = (
     Clause(
         name="lost run ended", says="a pod of which a run is lost gets no certificate", scenario="classic, lost run",
         without=_patched(
-            (certificate, "_lost_refusal", lambda _has_lost: None),
+            (chain, "certify", lambda *seen, **known: _certify(*seen, **known | {"has_lost": False})),
             (gathering.SightGatherer, "_is_over", lambda _self, _suspect: True),
         ),
     ),

@@ -224,7 +224,7 @@ class Product:
                 members,
                 described_at_s=NOW_S,
                 dated_at_s=NOW_S,
-                brokers="",
+                brokers="b",
             )
         )
 
@@ -320,7 +320,7 @@ class _Nodes:
 
 
 def _watch(number: int) -> str:
-    return f"w{number}." if number else ""
+    return f"w{number}.b" if number else ""
 
 
 def _answer_of(waiting: Coroutine[Any, Any, Sight]) -> Sight:
