@@ -183,6 +183,7 @@ async def failed_by_a_kubelet_that_runs_it(world: World) -> None:
 
 
 async def node_deleted_by_anybody(world: World) -> None:
+    await asyncio.sleep(HELD_FOR_S)
     node = world.kubernetes.node_of(NAMESPACE, LAST)
     assert node is not None
     await lost_and_unwanted(world)

@@ -63,7 +63,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost and unwanted",
         "core/evidence/chain.py",
-        ("    gone = replace(known, state=PodState.SUSPECT,", "    gone = replace(known, state=PodState.DEAD,"),
+        ("        known, state=PodState.SUSPECT, object_present", "        known, state=PodState.DEAD, object_present"),
     ),
     _broken(
         "suspects are carriers of nobody",
@@ -87,7 +87,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost while nobody looked",
         "core/members/memory.py",
-        ("    is_young, is_other = sight.watch != members.watch, ", "    is_young, is_other = False, "),
+        ("    is_young, is_other = members.watch not in not_young, ", "    is_young, is_other = False, "),
     ),
     _broken(
         "ids that outlived their StaticGroup are taken for new",
@@ -131,7 +131,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "node forgotten by a restored etcd",
         "runtime/members.py",
-        ("            is_forgotten = suspect.since_s < watched_since_s\n", "            is_forgotten = False\n"),
+        ("            is_forgotten = suspect.since_s < since_s + CLOCKS_APART_S\n", "            is_forgotten = False\n"),
     ),
     _broken(
         "a pod has one node",

@@ -107,4 +107,4 @@ def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:
 
     for informer in operator.informers.all:
         if informer.resource == STATIC_GROUPS:
-            informer.tell = static_group_changed
+            informer.on_object = static_group_changed

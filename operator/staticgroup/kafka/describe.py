@@ -80,8 +80,6 @@ class GroupReader:
     async def describe(self, group_id: str) -> Described:
         """Read one group completely, or say why not.
 
-        Notes
-        -----
         Joins only a batch that has not been sent: an answer on its way may be older than this call.
         """
         future = self._waiting.get(group_id)
@@ -251,8 +249,6 @@ class GroupReader:
     ) -> dict[str, GroupView | int | Refusal]:
         """Describe groups in one request; when its answer cannot be read, in halves: one bad group stays alone.
 
-        Notes
-        -----
         An answer about one group cannot be had in parts: one that is too large is a problem of this group.
         """
         connection = await self.pool.connection_to(node, deadline_s)

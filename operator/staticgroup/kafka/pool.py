@@ -296,8 +296,6 @@ class ClusterPool:
     def believes_absence(self, group_id: str) -> bool:
         """Say whether a group that the coordinator does not show may be called absent.
 
-        Notes
-        -----
         A new coordinator answers reads from what it knows to be committed; for a moment after a fail-over that may
         be nothing, without any error (seen on 4.4.0: an existing group read as GROUP_ID_NOT_FOUND). So a group that
         was seen before is believed gone only when it is still not shown ABSENCE_SETTLE_S after it was first missed.

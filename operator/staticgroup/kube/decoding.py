@@ -25,8 +25,6 @@ _OPENS, _CLOSES = 1, 2
 def decoded(text: bytes | bytearray) -> object:
     """Decode JSON; of what is nested too deeply for the parser, null stands for all below LEVELS_MAX. Raises NO_JSON.
 
-    Notes
-    -----
     The parser caches only the keys of objects: a value may be a Secret's, and must not outlive its reader.
     """
     try:

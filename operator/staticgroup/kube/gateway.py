@@ -140,8 +140,6 @@ class AioKubeGateway:
     async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
         """Read a workload consistently; None when it does not exist, a problem where its kind is not served at all.
 
-        Notes
-        -----
         A missing object and a missing CustomResourceDefinition are both answered with 404, but only the first says that
         no pods are wanted. So for kinds of other projects the discovery document is read, which every client may.
         """
@@ -172,8 +170,6 @@ class AioKubeGateway:
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
         """Read the pod of a name consistently, whatever its labels.
 
-        Notes
-        -----
         A LIST with a field selector instead of a GET: only a LIST says at which resourceVersion it is true, also
         when there is no such pod.
         """
@@ -250,8 +246,6 @@ class AioKubeGateway:
     ) -> Json | KubeProblem:
         """Apply a status over the version of the object that the caller knows.
 
-        Notes
-        -----
         Server-side apply, forced: nobody else owns status. A status must never land on an object that was deleted and
         created again under the same name, and a `metadata.uid` in an apply to /status is *ignored* (seen on 1.36.3:
         status strategies reset the metadata before it is compared). The resourceVersion is compared, and no two objects
@@ -288,8 +282,6 @@ class AioKubeGateway:
     async def has_webhook(self, name: str) -> bool | KubeProblem:
         """True when a MutatingWebhookConfiguration of that name is installed and says which authorities to trust.
 
-        Notes
-        -----
         API servers trust their own authorities where it says none, and those did not sign the webhook's certificate.
         """
         answer = await self._transport.call("get", MUTATING_WEBHOOKS, name=name)

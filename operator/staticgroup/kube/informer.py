@@ -65,7 +65,7 @@ class Informer:
     ) -> None:
         self.name = f"{resource.label()} in {scope or 'all namespaces'}"
         self.resource = resource
-        self._on_object = on_object
+        self.on_object = on_object
         self.scope = scope
         self._transport = transport
         self._outage = outage
@@ -230,7 +230,7 @@ class Informer:
     def _pass_on(self, raw: Json, *, is_deleted: bool) -> None:
         """Pass on one object; a fault over one of them must not affect the others."""
         try:
-            self._on_object(raw, is_deleted=is_deleted)
+            self.on_object(raw, is_deleted=is_deleted)
         except Exception:
             name = raw["metadata"].get("name")
             _log.exception("an object could not be taken", extra={"resource": self.resource.label(), "object": name})

@@ -299,8 +299,6 @@ class ActiveLease:
     async def release(self) -> bool:
         """Give the Lease up so that the next replica need not wait; True when it was ours and is free now.
 
-        Notes
-        -----
         It retries while the Lease is ours: a busy API server refuses calls, and a renewal under way may land in
         between. After the duration there is nothing to give up.
         """

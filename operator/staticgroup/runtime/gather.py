@@ -111,8 +111,6 @@ class Gatherer:
     ) -> bool:
         """True when nothing that a snapshot is made of can have changed since the last one.
 
-        Notes
-        -----
         Every change of the workload, its pods, their watch and the injection is marked (`Memory.change_count`). Changes
         of pods with other names and of StaticGroups of the same Kafka group are not: if there are any, or if a pod has
         become a suspect, whose process may join with an id that it carried, whole snapshots are compared.
@@ -312,8 +310,6 @@ class Gatherer:
     async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
         """Return the workload from the watch, or by a read if the watch has not shown it; None when it does not exist.
 
-        Notes
-        -----
         Only StatefulSets are watched. Other kinds are read in each round, which changes of their pods ask for, and no
         stream breaks where nobody serves the kind.
         """
@@ -354,8 +350,6 @@ class Gatherer:
 def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the pods that exist, by name, with every id that their clients make of what they carry.
 
-    Notes
-    -----
     Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not
     stand for one that is not visible.
     """

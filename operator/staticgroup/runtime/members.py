@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 from ..api.resources.members import SUSPECT_IDS_MAX
 from ..core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState
-from ..core.evidence.pod import NodeView
+from ..core.evidence.pod import CLOCKS_APART_S, NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
 from ..core.members.memory import Members, Sight, began_s, watch_under, without_ended
-from ..core.members.node_gone import NodeLifecycle, is_node_gone, may_be_gone, was_node_taken_over
+from ..core.members.node_gone import NodeLifecycle, may_be_gone, was_node_taken_over
 from ..core.protocols import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem
-
-CLOCKS_APART_S: Final = 10.0
-"""The clocks of the operator and of the API server differ by less."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,10 +66,12 @@ class SightGatherer:
         watch = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         nodeless = self._nodeless(members, doubtful)
+        # Nothing has ended while the watch is not whole: a replay may still show that a run was lost before that end.
+        ended = (gone - nodeless) | frozenset(self._ended(members, doubtful))
         sight = Sight(
             watch=watch_under(watch, brokers), described_at_s=described_at_s, ends=self.pods.ends,
             dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()),
-            ended=(gone - nodeless) | frozenset(self._ended(members, doubtful)), back=frozenset(self._back(members)),
+            ended=ended if watch else frozenset(), back=frozenset(self._back(members)) if watch else frozenset(),
             present=frozenset(self._present(members, doubtful)), suspects=doubtful, has_passed=has_passed,
             nodeless=nodeless,
         )
@@ -109,25 +107,22 @@ class SightGatherer:
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets an unseen end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
             known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
-            is_worth_it = known is None or not self.nodes.is_present(suspect.node_name) or is_node_gone(suspect, known)
-            is_forgotten = suspect.since_s < since_s
-            if not is_forgotten and may_be_gone(suspect, self.lifecycle) and is_worth_it:
-                node = await self.read_node(suspect.node_name)
-                if not isinstance(node, KubeProblem) and is_node_gone(suspect, node):
-                    gone.add(suspect.uid)
+            is_worth_it = known is None or not self.nodes.is_present(suspect.node_name)
+            is_forgotten = suspect.since_s < since_s + CLOCKS_APART_S
+            may_be = not is_forgotten and is_worth_it and may_be_gone(suspect, self.lifecycle)
+            if may_be and await self.read_node(suspect.node_name) is None:
+                gone.add(suspect.uid)
         return frozenset(gone)
 
     def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
         """Return the suspects whose machine may run although a Node of its name was deleted.
 
-        Notes
-        -----
         Either this process saw another machine take the Node over, or the status names no Node, because another process
         saw that, or because no process ever saw the Node.
         """
         known = (s.uid for s in members.suspects if not s.node_name)
         seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
-        taken = (s.uid for s, node in seen if was_node_taken_over(s, node, clocks_apart_s=CLOCKS_APART_S))
+        taken = (s.uid for s, node in seen if was_node_taken_over(s, node))
         return frozenset((*known, *taken))
 
     def _pods_of(self, seat: HeldSeat) -> Iterator[KnownPod]:
@@ -210,7 +205,8 @@ def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
         pod_name=pod.pod_name,
         instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i)),
         since_s=pod.since_s,
-        node_name=pod.node_name if pod.is_node_known else "",  # of a Node that was never seen, absence says nothing
+        # The absence of a Node says nothing where it was never seen, or where a run may live on another machine.
+        node_name=pod.node_name if pod.is_node_known and pod.lost_boot != UNKNOWN_BOOT else "",
         placed_at_s=pod.placed_at_s,
         provider=pod.provider,
         lost_boot=pod.lost_boot,

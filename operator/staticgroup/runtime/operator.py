@@ -115,8 +115,6 @@ class Operator(Assembly):
     async def _lead(self) -> None:
         """Do what a new holder does, then let rounds run until the Lease is lost.
 
-        Notes
-        -----
         A term begins only when nothing of the one before is at work any more. A round that goes on under a Lease that
         was lost and won again would write what it remembers over what another holder wrote in between.
         """
@@ -136,14 +134,12 @@ class Operator(Assembly):
     async def _take_over(self) -> None:
         """Read again what the last holder wrote, then begin to work.
 
-        Notes
-        -----
         The list shows StaticGroups that a lagging watch has not delivered. A deleted Lease means that the watches of
         before cannot be trusted: then new ones begin.
         """
         await self.pods.wait_anchored()
-        stored = await self.lease.read_position()
         await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))
+        stored = await self.lease.read_position()  # after the LISTs: one from before a restore is not to be adopted
         if stored is not None:
             self.pods.adopt(stored)
         elif self._resumed is not None:
@@ -200,8 +196,6 @@ class Operator(Assembly):
     def watch_age_s(self) -> float | None:
         """Return how long the pod watch has been silent although the API server answered; None before it was anchored.
 
-        Notes
-        -----
         A restart helps a watch that hears nothing, but not while the API server is away: it would only end the process.
         After that the watch has a moment to come back.
         """

@@ -114,8 +114,6 @@ def may_share_group(stores: Stores, mine: StaticGroup, namespace: str, workload_
 def _is_rival(stores: Stores, mine: StaticGroup, other: StaticGroup) -> bool:
     """Return True if another StaticGroup may be of the same Kafka group; across namespaces its brokers must prove it.
 
-    Notes
-    -----
     A tenant may write anything into a StaticGroup, so across namespaces only what the brokers tell counts. Pods that
     carry an id are seen in all namespaces and hold the removal of its member, whatever a StaticGroup says.
     """

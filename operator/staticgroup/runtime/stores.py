@@ -204,8 +204,6 @@ class Stores:
     def lane_of(self, key: Key) -> Key:
         """Return the lane in which a StaticGroup's rounds wait: its namespace, and its connection as that sees it.
 
-        Notes
-        -----
         A cluster-wide connection is one lane in each namespace that uses it, so that namespaces take turns there too.
         """
         group = self.groups.get(key)

@@ -65,9 +65,6 @@ NODE_GONE = tuple(
         ("deletion of Nodes tells though they are not trusted", (" or lifecycle is NodeLifecycle.UNTRUSTED", "")),
         ("node of a pod that was bound to none is gone", ("if not suspect.node_name or lifecycle", "if lifecycle")),
         ("user's word about nodes not asked", ("lifecycle is not NodeLifecycle.AUTO or suspect.provider", "suspect.provider")),
-        ("Node that was made anew is the first one", ("return node is None or 0.0 < suspect.placed_at_s < node.created_at_s", "return node is None")),
-        ("Node made when the pod came is another one", ("suspect.placed_at_s < node.created_at_s", "suspect.placed_at_s <= node.created_at_s")),
-        ("Node is another one though nobody knows when the pod came", ("0.0 < suspect.placed_at_s", "suspect.placed_at_s")),
     )
 )
 MEMORY_OF_MEMBERS = tuple(

@@ -8,6 +8,7 @@ GATHERER = "runtime/members.py"
 SIGHT = ("tests/unit/runtime/test_members.py", "tests/unit/runtime/test_members_over_gaps.py")
 MACHINES = ("tests/unit/runtime/test_node_gone.py",)
 LOST = ("tests/unit/runtime/test_lost_runs.py",)
+TAKE_OVERS = ("tests/unit/runtime/test_machines.py", "tests/unit/runtime/test_machines_of_processes.py")
 FLOODS = ("tests/unit/runtime/test_many_suspects.py",)
 EARLIER = ("tests/unit/runtime/test_earlier_templates.py",)
 FORGOTTEN = ("tests/unit/runtime/test_members_forgotten.py",)
@@ -41,7 +42,7 @@ SIGHTS = (
     mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ("watch=watch_under(watch, brokers),", "watch=watch,")),
     mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
     mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("(gone - nodeless) | frozenset(self._ended(members, doubtful))", "gone - nodeless")),
-    mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended=(gone - nodeless) | frozenset(", "ended=frozenset(")),
+    mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended = (gone - nodeless) | frozenset(", "ended = frozenset(")),
     mutant("suspect whose object is there again stays one", GATHERER, SIGHT, ("back=frozenset(self._back(members))", "back=frozenset()")),
     mutant(
         "lost run forgotten while its pod is there", GATHERER, LOST,
@@ -53,17 +54,22 @@ SIGHTS = (
     mutant("end since the last description not counted", GATHERER, SIGHT, ("max((pod.ended_no for pod in pods), default=0)", "0")),
     mutant("address of a member not asked", GATHERER, SIGHT, ("            if uid is not None:\n                addressed", "            if False:\n                addressed")),
     mutant("addresses of suspects forgotten", GATHERER, SIGHT, ("addresses=frozenset(pod.addresses)", "addresses=frozenset()")),
-    mutant("deletion of any Node believed", GATHERER, MACHINES, ("may_be_gone(suspect, self.lifecycle) and is_worth_it", "is_worth_it")),
-    mutant("watch of Nodes believed", GATHERER, MACHINES, ("node = await self.read_node(suspect.node_name)\n", "node = known\n")),
-    mutant("Node read for nothing", GATHERER, MACHINES, ("(suspect, self.lifecycle) and is_worth_it:", "(suspect, self.lifecycle):")),
+    mutant("deletion of any Node believed", GATHERER, MACHINES, (" and is_worth_it and may_be_gone(suspect, self.lifecycle)", " and is_worth_it")),
+    mutant("watch of Nodes believed", GATHERER, MACHINES, ("await self.read_node(suspect.node_name) is None:", "known is None:")),
+    mutant("end that a LIST shows before the replay counts", GATHERER, TAKE_OVERS, ("ended=ended if watch else frozenset()", "ended=ended")),
+    mutant("second node of a pod bound twice believed", GATHERER, TAKE_OVERS, (" and pod.lost_boot != UNKNOWN_BOOT else", " else")),
+    mutant("Node that a restored etcd forgot believed gone within the clocks", GATHERER, TAKE_OVERS, ("suspect.since_s < since_s + CLOCKS_APART_S", "suspect.since_s < since_s")),
+    mutant("pods of before a take-over not doubted", "kube/pods/book.py", TAKE_OVERS, ("        doubted = [", "        doubted = [] and [")),
+    mutant("stored position read before what a LIST shows", "runtime/operator.py", TAKE_OVERS, ("        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))\n        stored = await self.lease.read_position()", "        stored = await self.lease.read_position()\n        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))")),
+    mutant("Node read for nothing", GATHERER, MACHINES, ("not is_forgotten and is_worth_it and", "not is_forgotten and")),
     mutant("Node that is gone asked for again and again", GATHERER, MACHINES, ("new = (s for s in doubtful if s.case not in members.taken_in)", "new = (s for s in doubtful)")),
-    mutant("Node that was never seen taken for gone", GATHERER, MACHINES, ('pod.node_name if pod.is_node_known else ""', "pod.node_name")),
+    mutant("Node that was never seen taken for gone", GATHERER, MACHINES, ('pod.node_name if pod.is_node_known and pod.lost_boot', 'pod.node_name if pod.lost_boot')),
     mutant("suspects of before the ids are inherited", GATHERER, PREMISES, ("            if not own and not pod.object_present and newest_s < ids_since_s:", "            if False:")),
     mutant("clocks that agree to the second", GATHERER, PREMISES, ("pod.since_s + CLOCKS_APART_S", "pod.since_s")),
     mutant("carrier that is not shown any more forgotten", GATHERER, SIGHT, ("            if uid not in known:\n                yield found", "            if uid not in known:\n                continue")),
     mutant("carriers missed before the pods are listed", GATHERER, SIGHT, ("if self.pods.watch(namespace) and self.pods", "if self.pods")),
     mutant("Node that an etcd of before has forgotten believed gone", "runtime/members.py", MACHINES, ("        if gone and not (await", "        if False and not (await")),
-    mutant("Node that was taken over while others were read believed", GATHERER, MACHINES, ("ended=(gone - nodeless) |", "ended=gone |")),
+    mutant("Node that was taken over while others were read believed", GATHERER, MACHINES, ("ended = (gone - nodeless) |", "ended = gone |")),
     mutant("Node that another machine took over ends the pods of the first", "core/members/node_gone.py", MACHINES, ("    return known is not None and known.other_until_s > 0 and", "    return False and")),
     mutant("machine that took a Node over forgotten at a restart", "core/members/memory.py", MACHINES, ('replace(s, node_name="") if s.uid in sight.nodeless else s', "s")),
     mutant(

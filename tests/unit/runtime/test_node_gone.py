@@ -58,7 +58,7 @@ def there(world: OperatorWorld) -> None:
     ("node", "lifecycle", "provider", "removed"),
     [
         (gone, NodeLifecycle.AUTO, "aws", True),
-        (made_again, NodeLifecycle.AUTO, "aws", True),
+        (made_again, NodeLifecycle.AUTO, "aws", False),
         (there, NodeLifecycle.AUTO, "aws", False),
         (gone, NodeLifecycle.AUTO, "", False),
         (gone, NodeLifecycle.AUTO, "kind", False),

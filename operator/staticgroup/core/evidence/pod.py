@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 
 class ContainerPhase(StrEnum):
@@ -154,6 +155,10 @@ class PodVersion:
     addresses: tuple[str, ...] = ()
 
 
+CLOCKS_APART_S: Final = 10.0
+"""The clocks of the operator and of the API server differ by less."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeView:
     """Facts of one Node object that decide whether its kubelet's report is evidence.
@@ -169,8 +174,8 @@ class NodeView:
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when a program other than the cloud's
         controller deletes the Node (Karpenter, see `members.node_gone`).
-    other_until_s: until when this process saw a Node of this name stand for another machine than later, seconds since
-        the Unix epoch; 0.0: never. The object itself does not say.
+    other_until_s: until when at the latest a Node of this name stood for another machine than later, as far as this
+        process saw, by the API server's clock, seconds since the Unix epoch; 0.0: never. The object does not say it.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """What the deletion of a Node object says of the pods that ran on it.
 
-A suspect is ended when its node is gone and Node objects are deleted here only after the machine is off. Where
-a Node of the same name was made after the pod had come, the first one is gone, too.
+A suspect is ended when no Node has the name of its node, where Node objects are deleted only after the machine is off.
+A Node made again under that name says nothing: its machine may have started the pod again.
 
 Sources: k8s.io/cloud-provider, CloudNodeLifecycleController.MonitorNodes (a Node goes when InstanceExistsByProviderID
 says no); InstanceExists of cloud-provider-aws (false once terminated), cloud-provider-gcp and cloud-provider-azure.
@@ -36,22 +36,11 @@ def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
     return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
 
 
-def was_node_taken_over(suspect: Suspect, known: NodeView | None, *, clocks_apart_s: float) -> bool:
+def was_node_taken_over(suspect: Suspect, known: NodeView | None) -> bool:
     """True when another machine has taken over the Node of a suspect, so its deletion does not end the suspect.
 
     Parameters
     ----------
     known: what is known of the Node of that name, present or gone; None: nothing.
-    clocks_apart_s: by how much the clocks of the operator and of the API server may differ, seconds.
     """
-    return known is not None and known.other_until_s > 0 and suspect.placed_at_s < known.other_until_s + clocks_apart_s
-
-
-def is_node_gone(suspect: Suspect, node: NodeView | None) -> bool:
-    """True when the machine that a suspect ran on is gone, where `may_be_gone`.
-
-    Parameters
-    ----------
-    node: the Node object that has the name of its node now, as a consistent read shows it; None when there is none.
-    """
-    return node is None or 0.0 < suspect.placed_at_s < node.created_at_s
+    return known is not None and known.other_until_s > 0 and suspect.placed_at_s < known.other_until_s

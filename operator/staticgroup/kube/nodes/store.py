@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from ...core.evidence.pod import NodeView
+from ...core.evidence.pod import CLOCKS_APART_S, NodeView
 from ..problem import KubeProblem, KubeProblemKind
 from ..translate import node_view
 from ..transport import NODES, Transport
@@ -49,8 +49,6 @@ class NodeStore:
     def node_of(self, name: str) -> NodeView | None:
         """Return the last known facts of a node, present or vanished; None when there are none (yet).
 
-        Notes
-        -----
         Without the right to list nodes this starts a GET, unless the last answer is younger than `ASK_AGAIN_S`;
         `on_change` follows the answer.
         """
@@ -87,7 +85,7 @@ class NodeStore:
         known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
         if before is not None:
             is_other = before.uid == view.uid and before.machine not in ("", view.machine)
-            view = replace(view, other_until_s=self._now_s() if is_other else before.other_until_s)
+            view = replace(view, other_until_s=self._now_s() + CLOCKS_APART_S if is_other else before.other_until_s)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)
         if known != view:

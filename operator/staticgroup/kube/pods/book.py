@@ -98,8 +98,6 @@ class PodBook:
         in_order: it came from a watch, so no version of this uid was skipped before it; False from a LIST.
         listed_at: resourceVersion of that LIST, which is consistent; 0 for none.
 
-        Notes
-        -----
         A version without nodeName shows that nothing ran before it, because a binding is never taken back. So the uid
         is known from birth, however that version arrived, until versions are skipped (a LIST ahead of the watch).
         """
@@ -242,9 +240,14 @@ class PodBook:
         return ""
 
     def take_node(self, node_name: str) -> list[Change]:
-        """Judge again the terminal versions that waited for the facts of this node."""
+        """Judge again versions that waited for this node; doubt pods that its first machine may still run."""
+        node = self._node_of(node_name)
+        until_s = node.other_until_s if node is not None else 0.0
+        there = [p for p in self.index.in_scope("") if p.node_name == node_name] if until_s else []
+        before = [p for p in there if p.state is PodState.LIVE and max(p.created_at_s, p.placed_at_s) < until_s]
+        doubted = [self._store(p, replace(p, lost_boot=UNKNOWN_BOOT)) for p in before if p.lost_boot != UNKNOWN_BOOT]
         waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
-        return [self.take(version, is_deleted=False, in_order=False) for version in waiting]
+        return doubted + [self.take(v, is_deleted=False, in_order=False) for v in waiting]
 
     def purge(self) -> None:
         """Bound what is kept of pods that are gone: of the ended the oldest go first, then of the suspects."""
@@ -266,8 +269,6 @@ class PodBook:
 def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:
     """True for a version that only an API server shows that went back in time.
 
-    Notes
-    -----
     A uid never comes back, a terminal phase is never left, and a consistent LIST shows nothing older than was seen
     before it. Only the last reveals a restore that raised the counter of versions: the objects keep theirs.
     """

@@ -265,8 +265,6 @@ class PodStore:
     def position(self, namespace: str) -> int:
         """Return the resourceVersion up to which this namespace is folded; 0 when it is not followed.
 
-        Notes
-        -----
         Take it before a consistent read and hand it to `barrier` as `not_below`.
         """
         stream = self._stream_of(namespace)

@@ -113,8 +113,6 @@ def _names(spec: Json) -> frozenset[str]:
 def _mentioning(environments: _Environments, spec: Json, ids: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the containers that may read an id or compose one from variables and arguments, with these ids; none: any.
 
-    Notes
-    -----
     The host name of every container is the name of its pod, so a container that has the rest of an id may compose it,
     perhaps in a shell that writes what stands between its parts. What is typed in an ephemeral container is not seen.
     """
@@ -179,8 +177,6 @@ def _commands(container: Json) -> Iterator[Json]:
 def names_an_id(variable: str) -> bool:
     """Return whether a client may take its group.instance.id from a variable of this name, in whatever spelling.
 
-    Notes
-    -----
     Kubernetes takes names such as `spring.kafka.consumer.properties.group.instance.id` (IsEnvVarName). Spring's
     SystemEnvironmentPropertySource and SmallRye's EnvConfigSource try the exact name of a property first, and Camel's
     option is groupInstanceId.

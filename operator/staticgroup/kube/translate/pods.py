@@ -123,8 +123,6 @@ def _resource_version(metadata: Json) -> int:
 def _phase_writer(metadata: Json, statuses: dict[str, list[Json]]) -> tuple[str, bool, float | None]:
     """Return the owner of status.phase, whether every owner of it owns all existing container statuses, and since when.
 
-    Notes
-    -----
     An Update takes a changed field from all other owners, so the newest owner wrote it. An Apply of the same value
     shares it, and then the oldest may have written it, so every owner has to be a writer of statuses.
     """
@@ -164,8 +162,6 @@ def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
 def _shows_a_run(entry: Json) -> bool:
     """True when a status entry shows the id of a container, or that there was one.
 
-    Notes
-    -----
     For a running container that it cannot find any more a kubelet writes a `lastState` without an id, and counts a
     restart unless the pod is being deleted (convertToAPIContainerStatuses).
     """
@@ -256,8 +252,6 @@ def _time_s(found: object) -> float | None:
 def may_hold_a_seat(raw: object) -> bool:
     """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
 
-    Notes
-    -----
     All pods are watched, without a label selector: it would miss a pod that never had the label (made by hand, or by a
     controller before 1.28) or lost it, and would show a label edit as a deletion.
     """

@@ -117,8 +117,6 @@ def time_s_of(parent: Json, key: str, path: str) -> float | None:
 def remembered(say: Callable[[str], bool]) -> Callable[[str], bool]:
     """Cache the results of a function for the last NAMES_MAX names that are not too long.
 
-    Notes
-    -----
     The same few names of variables come with every pod. But only the size of its pod limits a name (IsEnvVarName bounds
     letters, not length), and anybody may make pods: thousands of cached names of a MiB would take gigabytes.
     """

@@ -258,8 +258,6 @@ class Memories:
     async def _is_outranked(self, key: Key, status: StaticGroupStatus | None) -> bool:
         """True for a status that a later holder of the same Lease wrote: this replica was paused and is outdated.
 
-        Notes
-        -----
         Anybody with the right to write a status can put any number there, and an older Lease can be restored, so the
         Lease itself is read.
         """

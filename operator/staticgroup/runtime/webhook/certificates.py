@@ -136,8 +136,6 @@ def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) ->
 def _left(certificate: x509.Certificate, now_s: float) -> float:
     """Return the share of a certificate's life that is left; at most 0 after its end or before its begin (RFC 5280).
 
-    Notes
-    -----
     API servers refuse a certificate that a fast clock dated ahead, and by its end alone it would not be renewed.
     """
     begin, end = certificate.not_valid_before_utc.timestamp(), certificate.not_valid_after_utc.timestamp()

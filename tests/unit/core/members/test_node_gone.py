@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.members.node_gone import CLOUDS, NodeLifecycle, is_node_gone, may_be_gone
-from unit.core.builders import NODE, NOW_S, suspect
+from staticgroup.core.members.node_gone import CLOUDS, NodeLifecycle, may_be_gone
+from unit.core.builders import NOW_S, suspect
 
 ON_CLOUD = suspect(node_name="n7", provider="aws", placed_at_s=NOW_S - 600)
 
@@ -35,21 +35,3 @@ def test_no_gone_node_is_evidence_where_the_user_trusts_none() -> None:
 @pytest.mark.parametrize("lifecycle", list(NodeLifecycle))
 def test_suspect_that_was_bound_to_no_node_or_several_has_none_to_be_gone(lifecycle: NodeLifecycle) -> None:
     assert not may_be_gone(replace(ON_CLOUD, node_name=""), lifecycle)
-
-
-def test_node_is_gone_when_none_has_its_name() -> None:
-    assert is_node_gone(ON_CLOUD, None)
-
-
-def test_node_is_gone_when_the_one_of_its_name_was_made_after_the_pod_had_come() -> None:
-    assert is_node_gone(ON_CLOUD, replace(NODE, created_at_s=NOW_S - 599))
-
-
-@pytest.mark.parametrize("created_at_s", [NOW_S - 600, NOW_S - 9_000, 0.0])
-def test_node_that_was_there_when_the_pod_came_is_not(created_at_s: float) -> None:
-    assert not is_node_gone(ON_CLOUD, replace(NODE, created_at_s=created_at_s))
-
-
-def test_pod_of_unknown_age_may_have_come_after_any_node() -> None:
-    assert not is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), replace(NODE, created_at_s=NOW_S))
-    assert is_node_gone(replace(ON_CLOUD, placed_at_s=0.0), None)

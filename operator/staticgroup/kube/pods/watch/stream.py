@@ -297,8 +297,6 @@ class PodStream:
     async def _replay(self) -> None:
         """Fold every event that is still missing, which a watch from the position brings at once, and then a bookmark.
 
-        Notes
-        -----
         Trouble here ends only the replay: the main stream, which may still hold those events, decides what a gap is.
         """
         query = {"resourceVersion": str(self.position), "timeoutSeconds": str(REPLAY_TIMEOUT_S)}
