@@ -325,12 +325,12 @@ def _round(value: NDArray[np.float64] | float) -> float:
     return round(float(value), 4)
 
 
-def _evidence(history: GroupHistory, estimate: LawEstimate | None) -> api.Evidence:
+def _evidence(history: GroupHistory, estimate: LawEstimate | None) -> api.RecommendationEvidence:
     method = api.EstimateMethod.RENT_OR_BUY
     if estimate is not None:
         method = api.EstimateMethod.POOLED if estimate.is_pooled else api.EstimateMethod.KAPLAN_MEIER
     sample = history.sample
-    return api.Evidence(
+    return api.RecommendationEvidence(
         stops=history.stops,
         stops_effective=0.0 if estimate is None else _round(estimate.stops_effective),
         censored=int(np.count_nonzero(~sample.is_returned)) + history.removed + history.blind,

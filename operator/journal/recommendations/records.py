@@ -121,7 +121,7 @@ class Effects(RecordBase):
     cost_partition_seconds_per_day: Estimate = Field(description="Partition-seconds without consumption.")
 
 
-class Evidence(RecordBase):
+class RecommendationEvidence(RecordBase):
     """Hold the evidence for the number."""
 
     stops: Annotated[int, Field(ge=0)] = Field(description="Observed stops of members.")
@@ -158,7 +158,7 @@ class Recommendation(RecordBase):
     price_source: PriceSource | None = Field(
         None, description="Where the price of a rebalance is from; null: not known."
     )
-    evidence: Evidence
+    evidence: RecommendationEvidence
     before: Effects | None = Field(None, description="Expected at current_ms; null: not known.")
     after: Effects | None = Field(None, description="Expected at recommended_ms; null: not known.")
     saved_partition_seconds_per_day: Difference | None = Field(

@@ -9,9 +9,9 @@ from journal.recommendations import (
     Effects,
     Estimate,
     EstimateMethod,
-    Evidence,
     PriceSource,
     Recommendation,
+    RecommendationEvidence,
     Setting,
 )
 from journal.recommendations import RecommendationReason as Reason
@@ -45,7 +45,7 @@ def recommendation(**changes: Any) -> Recommendation:
         "recommended_ms": 90_000,
         "goal_ms": 105_000,
         "released": True,
-        "evidence": Evidence(
+        "evidence": RecommendationEvidence(
             stops=1080, stops_effective=900.0, censored=3, method=EstimateMethod.KAPLAN_MEIER, coverage=0.997,
             from_ms=0, to_ms=30 * DAY_MS,
         ),

@@ -15,9 +15,9 @@ from fleet_learner.report.units import duration
 from journal.recommendations import (
     Difference,
     EstimateMethod,
-    Evidence,
     PriceSource,
     Recommendation,
+    RecommendationEvidence,
     Setting,
 )
 from journal.recommendations import RecommendationReason as Reason
@@ -62,7 +62,7 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
         after=draw(effect),
         saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE, st.just(SURE))),
         reasons=tuple(draw(st.lists(st.sampled_from(OPEN if may_change else [*Reason]), unique=True))),
-        evidence=Evidence(
+        evidence=RecommendationEvidence(
             stops=draw(st.integers(0, 10_000)), stops_effective=draw(st.floats(0, 1e4)), censored=0,
             method=draw(st.sampled_from(EstimateMethod)), coverage=draw(st.floats(0, 1)), from_ms=0, to_ms=DAY_MS,
         ),
