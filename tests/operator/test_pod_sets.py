@@ -291,7 +291,6 @@ async def test_the_pods_of_a_strimzi_pod_set_get_ids_and_only_the_dead_ones_leav
         )
 
         kubectl.must("apply", "--server-side", "-f", str(DEFINITION))
-        kubectl.must("wait", "--for=condition=Established", "crd/strimzipodsets.core.strimzi.io", "--timeout=30s")
         await eventually(
             lambda: kubectl.run("get", "strimzipodsets.core.strimzi.io", "-n", strimzi.namespace).returncode == 0,
             "discovery",
