@@ -1,0 +1,273 @@
+"""ATTACK: whole operator processes over real HTTP: what a process concludes before its pod watch is whole, and a restore while it takes over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from support.fake_apiserver import FakeApiServer
+from unit.kube.raw_objects import eventually, finished, pod, running, wrote, STATUS_FIELDS
+
+from .process_world import LEASE, Cluster, left
+
+
+@pytest.fixture
+async def cluster() -> AsyncIterator[Cluster]:
+    async with FakeApiServer().serving() as server:
+        yield Cluster(server)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+async def test_a_loss_that_the_replay_shows_counts_although_rounds_ran_on_the_list_alone(cluster: Cluster, is_refused: bool) -> None:
+    """A process resumes. Its watch of pods is refused for some seconds (429), so it has the LIST only, which shows the end of web-2. The
+    replay then shows that a run of web-2 was lost before that end."""
+    server = cluster.server
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
+        watch = operator.pods.names()
+        await eventually(lambda: watch in str(server.objects[LEASE]["metadata"].get("annotations")), 20)
+    # While no operator runs, for seconds: the kubelet loses the run that holds the seat, starts another one, and that ends.
+    lost = running() | {"containerID": "containerd://b", "restartCount": 1, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+    server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
+    cluster.scale(2)
+    server.put(cluster.injected(finished("web-2", uid="u2", instance_id=cluster.id_of(2), finalizers=["example.com/log"])))
+    if is_refused:
+        server.failing["watch", "pods"] = [429] * 10_000
+    async with cluster.operating("two") as (operator, _):
+        if is_refused:
+            await eventually(lambda: operator.is_active, 20)
+            await asyncio.sleep(3)
+            print("\nwatch", repr(operator.pods.watch("shop")), "seats", cluster.status.get("seats"), "suspects", cluster.status.get("suspects"))
+            server.failing.clear()
+        await eventually(lambda: operator.pods.watch("shop"), 20)
+        assert operator.pods.watch("shop") == watch
+        server.remove("shop", "web-2")
+        await asyncio.sleep(4)
+        print("lost_boot", operator.pods.get("u2").lost_boot, "left", left(cluster), [e["reason"] for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
+
+
+async def test_a_position_that_was_read_before_a_restore_is_not_adopted_after_it(cluster: Cluster) -> None:
+    """A single replica takes over. Between its reading of the Lease and its LISTs the API server goes away, and etcd is set back."""
+    server = cluster.server
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
+        watch = operator.pods.names()
+        await eventually(lambda: watch in str(server.objects[LEASE]["metadata"].get("annotations")), 20)
+    backup = server.snapshot()
+    for _ in range(50):
+        server.tick()
+    # The Lease says where a watch of now goes on.
+    lease = server.objects[LEASE]
+    lease["metadata"]["annotations"]["staticgroup.io/watch-position"] = '{"": [%d, "%s"]}' % (server.resource_version, watch)
+    server.put(lease, LEASE[0])
+    readings = 0
+    from staticgroup.kube.lease import ActiveLease
+
+    read = ActiveLease.read_position
+
+    async def read_position(self: ActiveLease) -> object:
+        nonlocal readings
+        found = await read(self)
+        readings += 1
+        if readings == 2:  # the reading of the take-over was answered; now the API server goes away
+            server.failing_status = 503
+            server.break_watches()
+            # Another API server still answers the kubelets: web-2 is made anew, on a node that is then cut off.
+            server.put(cluster.injected(finished("web-2", uid="u2", instance_id=cluster.id_of(2))))
+            server.remove("shop", "web-2")
+            server.put(cluster.injected(pod("web-2", uid="u2b", instance_id=cluster.id_of(2))))
+            cluster.kafka.join(cluster.id_of(2))
+            server.restore(backup)
+            server.failing_paths.add("/apis/staticgroup.io/v1alpha1/staticgroups")  # one LIST takes a little longer
+            server.failing_status = 0
+        return found
+
+    ActiveLease.read_position = read_position  # type: ignore[method-assign]
+    try:
+        async with cluster.operating("two", leader_election=False) as (operator, _):
+            await eventually(lambda: readings >= 2, 20)
+            await eventually(lambda: operator.pods.watch("shop") not in ("", watch), 20)
+            print("\nnew watch", operator.pods.watch("shop"), "before", watch)
+            server.failing_paths.clear()
+            await eventually(lambda: operator.is_active, 20)
+            print("active under", operator.pods.watch("shop"))
+            adopted = operator.pods.watch("shop")
+            member = cluster.kafka.members[cluster.id_of(2)]
+            await asyncio.sleep(2)
+            print("seats", [s for s in cluster.status["seats"] if s["id"] == cluster.id_of(2)])
+            # u2 is there again by the restored etcd; its kubelet reports its end, and u2b's runs on, cut off.
+            cluster.scale(2)
+            cluster.end(2)
+            await asyncio.sleep(4)
+            print("left", left(cluster), member, [e["reason"] for e in cluster.status.get("exceptions") or ()])
+    finally:
+        ActiveLease.read_position = read  # type: ignore[method-assign]
+    assert adopted != watch
+    assert left(cluster) == []
+
+
+def node_a(machine: str, boot: str, **metadata: object) -> dict[str, object]:
+    return {
+        "metadata": {"name": "node-a", "uid": "node-uid", **metadata},
+        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": machine, "bootID": boot}},
+    }
+
+
+async def silent_nodes(cluster: Cluster) -> None:
+    """Let nobody follow Nodes (429 while their watch cache is made again, say), while pods are followed as ever."""
+    cluster.server.failing_paths.add("/api/v1/nodes")
+    for watch in [w for w in cluster.server.watches if w.resource == "nodes"]:
+        assert watch.transport is not None
+        watch.transport.abort()
+        cluster.server.watches.remove(watch)
+    await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_a_node_that_was_taken_over_ends_no_pod_although_nodes_cannot_be_followed_just_now(cluster: Cluster, is_silent: bool) -> None:
+    server = cluster.server
+    server.put(node_a("m1", "b1"), "nodes")
+    async with cluster.operating() as (operator, _):
+        await eventually(lambda: "injected" in cluster.status, 20)
+        cluster.start(0, 1)
+        # m1 starts web-2, which joins, and is cut off before it has reported its containers.
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), phase="Pending", statuses=[])))
+        cluster.kafka.join(cluster.id_of(2))
+        await eventually(lambda: (cluster.status.get("members") or {}).get("joined") == 3, 20)
+        if is_silent:
+            await silent_nodes(cluster)
+        server.put(node_a("m2", "b9"), "nodes")  # another machine has its name, finds web-2 bound to it, and starts it
+        await asyncio.sleep(0.5)
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2))))
+        cluster.scale(2)
+        server.put(cluster.injected(finished("web-2", uid="u2", instance_id=cluster.id_of(2))))
+        server.remove("shop", "web-2")
+        await asyncio.sleep(4)
+        server.failing_paths.clear()
+        await asyncio.sleep(2)
+        print("\nleft", left(cluster), [(e["reason"], e["message"]) for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
+
+
+@pytest.mark.parametrize("is_silent", [False, True])
+async def test_a_run_that_is_lost_in_this_boot_is_not_over_because_nodes_were_followed_late(cluster: Cluster, is_silent: bool) -> None:
+    server = cluster.server
+    server.put(node_a("m1", "b1"), "nodes")
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        if is_silent:
+            await silent_nodes(cluster)
+        server.put(node_a("m1", "b2"), "nodes")  # node-a has booted; its kubelet starts web-2 again, which joins
+        await asyncio.sleep(0.5)
+        again = running() | {"containerID": "containerd://b", "restartCount": 1}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[again])))
+        member = cluster.kafka.join(cluster.id_of(2))
+        await asyncio.sleep(0.5)
+        server.failing_paths.clear()
+        await eventually(lambda: operator.nodes.node_of("node-a").boot == "b2", 20)
+        await asyncio.sleep(2)
+        # Much later the kubelet loses the run that holds the seat, and starts another one, which ends with the pod.
+        lost = running() | {"containerID": "containerd://c", "restartCount": 2, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
+        await asyncio.sleep(1)
+        print("\nboot, lost boot", (operator.pods.get("u2").boot, operator.pods.get("u2").lost_boot), cluster.status.get("suspects"))
+        cluster.scale(2)
+        cluster.end(2)
+        await asyncio.sleep(4)
+        print("left", left(cluster), member, [(e["reason"], e["message"]) for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
+
+
+async def test_a_run_that_is_lost_in_this_boot_is_not_over_because_a_restored_etcd_shows_the_boot_before(cluster: Cluster) -> None:
+    server = cluster.server
+    server.put(node_a("m1", "b1"), "nodes")
+    async with cluster.operating() as (operator, _):
+        await cluster.populated()
+        backup = server.snapshot()
+        server.put(node_a("m1", "b2"), "nodes")  # node-a has booted; its kubelet starts web-2 again, which joins
+        await eventually(lambda: operator.nodes.node_of("node-a").boot == "b2", 20)
+        again = running() | {"containerID": "containerd://b", "restartCount": 1}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[again])))
+        cluster.kafka.join(cluster.id_of(2))
+        await asyncio.sleep(2)
+        # The kubelet loses the run that holds the seat, and starts another one.
+        lost = running() | {"containerID": "containerd://c", "restartCount": 2, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
+        await eventually(lambda: "b2" in str(cluster.status.get("suspects")), 20)
+        server.restore(backup)
+        await eventually(lambda: operator.nodes.node_of("node-a").boot == "b1", 20)
+        await asyncio.sleep(3)
+        print("\nrestored: lost boot", repr(operator.pods.get("u2").lost_boot), cluster.status.get("suspects"))
+        # The kubelet writes what is so.
+        server.put(node_a("m1", "b2"), "nodes")
+        ran = running() | {"containerID": "containerd://c", "restartCount": 2}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[ran])))
+        await asyncio.sleep(2)
+        cluster.scale(2)
+        cluster.end(2)
+        await asyncio.sleep(4)
+        print("left", left(cluster), [(e["reason"], e["message"]) for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_GROUP_INSTANCE_ID", "MEMBER_NAME"])
+async def test_a_pod_outside_the_workload_with_an_id_as_the_literal_value_of_a_variable_is_a_carrier(cluster: Cluster, variable: str) -> None:
+    """README, premises: "A pod outside the workload that uses one of its ids has it as the literal value of an environment variable"."""
+    server = cluster.server
+    async with cluster.operating():
+        await cluster.populated()
+        other = pod("debug", uid="d", instance_id=None)
+        other["metadata"]["ownerReferences"] = []
+        other["spec"]["containers"][0]["env"] = [{"name": variable, "value": cluster.id_of(2)}]
+        server.put(other)
+        await asyncio.sleep(0.5)
+        cluster.kafka.join(cluster.id_of(2))  # it takes the seat of web-2
+        await asyncio.sleep(2)
+        print("\nseats", cluster.status["seats"])
+        cluster.scale(2)
+        cluster.end(2)
+        await asyncio.sleep(4)
+        print("left", left(cluster), [(e["reason"], e["message"]) for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(cluster: Cluster, is_replaced: bool) -> None:
+    """m1 is cut off and runs web-2 on; m2 takes its Node over while an operator watches, as the premise asks. Then another process begins."""
+    server = cluster.server
+    server.put(node_a("m1", "b1"), "nodes")
+    async with cluster.operating() as (operator, task):
+        await cluster.populated()
+        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
+        server.put(node_a("m2", "b9"), "nodes")
+        await eventually(lambda: operator.nodes.node_of("node-a").other_until_s > 0, 20)
+        # m2 starts web-2 again: first its kubelet shows the run of m1 as lost, and after one more restart nothing of that.
+        lost = running() | {"containerID": "containerd://b", "restartCount": 1, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
+        await asyncio.sleep(1)
+        server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[running() | {"containerID": "containerd://c", "restartCount": 2}])))
+        await asyncio.sleep(2)
+        print("\nsuspects", cluster.status.get("suspects"), "seats", [s for s in cluster.status["seats"] if s["id"] == cluster.id_of(2)])
+        watch = operator.pods.names()
+        # 20 s later, as the Lease keeps it: the position is behind all of this.
+        lease = server.objects[LEASE]
+        lease["metadata"]["annotations"]["staticgroup.io/watch-position"] = '{"": [%d, "%s"]}' % (server.resource_version, watch)
+        if not is_replaced:
+            cluster.scale(2)
+            cluster.end(2)
+            await asyncio.sleep(4)
+    if is_replaced:
+        server.objects[LEASE]["metadata"]["annotations"]["staticgroup.io/watch-position"] = lease["metadata"]["annotations"]["staticgroup.io/watch-position"]
+        server.put(server.objects[LEASE], LEASE[0])
+        async with cluster.operating("two") as (operator, _):
+            await eventually(lambda: operator.is_active, 20)
+            cluster.scale(2)
+            cluster.end(2)
+            await asyncio.sleep(4)
+    print("left", left(cluster), [(e["reason"], e["message"]) for e in cluster.status.get("exceptions") or ()])
+    assert left(cluster) == []
