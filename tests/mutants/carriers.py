@@ -205,7 +205,7 @@ CLAUSES: Final = (
     Clause(
         name="lost run ended", says="a pod of which a run is lost gets no certificate", scenario="classic, lost run",
         without=_patched(
-            (chain, "certify", lambda *seen, **known: _certify(*seen, **known | {"has_lost": False})),
+            (chain, "certify", lambda *seen, **known: _certify(*seen, **known | {"has_lost_run": False})),
             (gathering.SightGatherer, "_is_over", lambda _self, _suspect: True),
         ),
     ),

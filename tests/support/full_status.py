@@ -135,7 +135,7 @@ def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
         node="node",
         provider="aws",
         placed=T0,
-        lost_boot="4f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11",
+        lost_run=True,
         addresses=["10.0.0.7"],
     )
 

@@ -198,7 +198,7 @@ def _as_found(text: str) -> str:
 
 def _objects(pod: Pod | None) -> Iterator[tuple[int, str]]:
     if pod is not None:
-        lost = LOST if pod.has_lost else ""  # the state before the last one shows it (`lastState`)
+        lost = LOST if pod.has_lost_run else ""  # the state before the last one shows it (`lastState`)
         yield pod.number, lost + ENDED if pod.phase == DEAD else lost or RUNS
 
 

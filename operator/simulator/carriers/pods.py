@@ -105,7 +105,7 @@ def book_of(seen: Seen, are_reused: bool = False) -> PodBook:
 def node(name: str) -> NodeView:
     """Return the facts of a node that is as it should be."""
     return NodeView(
-        name=name, uid=f"node-{name}", kubelet_version="v1.36.3", kubelet_minor=36, machine=name, boot=f"boot-{name}"
+        name=name, uid=f"node-{name}", kubelet_version="v1.36.3", kubelet_minor=36, machine=name
     )
 
 

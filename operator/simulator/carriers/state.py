@@ -20,11 +20,11 @@ RUNNING, TERMINATING, DEAD = "RTD"
 
 
 class Pod(NamedTuple):
-    """The pod object of the seat's name; `has_lost`: a run of it is lost."""
+    """The pod object of the seat's name; `has_lost_run`: a run of it is lost."""
 
     number: int
     phase: str = RUNNING
-    has_lost: bool = False
+    has_lost_run: bool = False
 
 
 class Process(NamedTuple):

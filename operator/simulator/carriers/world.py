@@ -51,9 +51,9 @@ def of_pods(s: State, c: Scenario) -> Moves:
         yield from _ended(s, c, pod)
     if s.left.force:
         yield f"pod {number} is deleted by FORCE", emit(spent(s._replace(pod=None), "force"), number, DELETED)
-    if s.left.lost_run and not pod.has_lost:
+    if s.left.lost_run and not pod.has_lost_run:
         lost = tuple(p._replace(pod=-number) if p.pod == number else p for p in s.processes)
-        after = spent(s._replace(pod=pod._replace(has_lost=True), processes=(*lost, Process(number))), "lost_run")
+        after = spent(s._replace(pod=pod._replace(has_lost_run=True), processes=(*lost, Process(number))), "lost_run")
         yield f"a run of pod {number} is LOST, another one starts", emit(after, number, LOST)
 
 

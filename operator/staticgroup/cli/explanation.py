@@ -88,7 +88,7 @@ def _memory(status: Json, now: datetime) -> Iterator[str]:
         yield f"Suspects, {len(suspects)} pods whose end was not seen; {held}:"
     for each in list(suspects.values())[:SHOWN_MAX]:
         where = f" on node {each['node']}" if each.get("node") else ""
-        what = "a run of it was lost by its kubelet or runtime" if each.get("lostBoot") else "its object is gone"
+        what = "a run of it was lost by its kubelet or runtime" if each.get("lostRun") else "its object is gone"
         since = age(str(each.get("since")), now)
         yield f"  pod {each.get('pod')} uid {each.get('uid')}{where}: for {since}; {what}"
     yield from _more(len(suspects))

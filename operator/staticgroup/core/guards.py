@@ -236,7 +236,7 @@ def carriers_left(c: Candidate) -> Hit | None:
     left = c.attribution.carriers
     pods = {pod.uid: pod for pod in (*c.snapshot.known, *c.seat.chain)}
     for pod in (pods[uid] for uid in sorted(left) if uid in pods):
-        if pod.state is PodState.LIVE and not pod.has_lost:
+        if pod.state is PodState.LIVE and not pod.has_lost_run:
             return _still_running(c, pod)
     if UNATTRIBUTED in left:
         remedy = f"{_EXPIRES}; one that joins after the next restart of its pod can be removed"

@@ -210,10 +210,10 @@ def end_doubted(c: Crash) -> Hit | None:
 def other_process(c: Crash) -> Hit | None:
     """Hold unless the pod is the only one left of those there when the member joined, with none of its runs lost."""
     # A live pod is a suspect for a lost run, and stays one when an operator began after the object showed it.
-    has_lost = c.pod.has_lost or any(s.uid == c.pod.uid for s in c.history.members.suspects)
-    if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not has_lost:
+    has_lost_run = c.pod.has_lost_run or any(s.uid == c.pod.uid for s in c.history.members.suspects)
+    if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not has_lost_run:
         return None
-    what = "a run of its pod is lost" if has_lost else "another pod may hold this member"
+    what = "a run of its pod is lost" if has_lost_run else "another pod may hold this member"
     return Hit(ReleaseGuard.OTHER_PROCESS, f"{what}, and its process may live")
 
 

@@ -81,6 +81,8 @@ class Informer:
         self._known: dict[Key, tuple[str, int]] = {}
         """Uid and resourceVersion of what is there, by namespace and name."""
         self._listed_version = 0
+        self._newest_version = 0
+        """Of what the present LIST and the changes after it have shown."""
         self._outcome: str | KubeProblem = ""
         self._begun = 0
         self._finished = 0
@@ -153,7 +155,8 @@ class Informer:
                     self._on_refused(page)
                     await self._finish(number)
                 return page
-            resource_version, self._listed_version = page["metadata"]["resourceVersion"], _version_of(page)
+            resource_version = page["metadata"]["resourceVersion"]
+            self._listed_version = self._newest_version = _version_of(page)
             found.update(self._put(raw) for raw in page.get("items") or ())
         for key in [k for k in self._known if k not in found]:
             self._drop(key)
@@ -188,6 +191,7 @@ class Informer:
                     if event["type"] == "ERROR":
                         self._log_end(str(event.get("object")))
                         break
+                    self._newest_version = max(self._newest_version, _version_of(event["object"]))
                     yield event
         except CONNECTION_ERRORS as error:
             if opened_s is not None:
@@ -203,11 +207,13 @@ class Informer:
             _log.info("a watch broke; listing again", extra={"resource": self.name, "cause": cause[:200]})
 
     def take(self, event: Json) -> None:
-        """Pass on a change, unless a LIST showed it, or something newer was received under its name."""
+        """Pass on a change of the present watch, unless something newer was received under its name."""
         if event["type"] not in ("ADDED", "MODIFIED", "DELETED"):
             return
         key, version = _key_of(event["object"]), _version_of(event["object"])
-        if version <= self._listed_version or (key in self._known and version <= self._known[key][1]):
+        if not self._listed_version < version <= self._newest_version:  # listed, or of before a restore of etcd
+            return
+        if key in self._known and version <= self._known[key][1]:
             return
         if event["type"] == "DELETED":
             self._drop(key)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..api.resources.members import SUSPECT_IDS_MAX
-from ..core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState
+from ..core.evidence.chain import KnownPod, PodState
 from ..core.evidence.pod import CLOCKS_APART_S, NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
@@ -160,23 +160,18 @@ class SightGatherer:
     def _ended(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
         """Yield the carriers and suspects that have a certificate; a lost run has none."""
         suspects = (*doubtful, *members.suspects)
-        lost = {s.uid for s in suspects if s.lost_boot and not self._is_over(s)}
+        lost = {s.uid for s in suspects if s.has_lost_run}
         attributions = (*members.attributions.values(), *members.former.values())
         for uid in {uid for a in attributions for uid in a.carriers} | {s.uid for s in suspects}:
             pod = self.pods.get(uid)
             if pod is not None and pod.state is PodState.DEAD and uid not in lost:
                 yield uid
 
-    def _is_over(self, suspect: Suspect) -> bool:
-        """True when the node of a suspect runs under another boot than the one during which a run of it was lost."""
-        node = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
-        return node is not None and bool(node.boot) and suspect.lost_boot not in (UNKNOWN_BOOT, node.boot)
-
     def _back(self, members: Members) -> Iterator[str]:
         """Yield the suspects whose objects are there after all."""
         for suspect in members.suspects:
             pod = self.pods.get(suspect.uid)
-            if pod is not None and pod.state is PodState.LIVE and (not suspect.lost_boot or self._is_over(suspect)):
+            if pod is not None and pod.state is PodState.LIVE and not suspect.has_lost_run:
                 yield suspect.uid
 
     def _present(self, members: Members, doubtful: Iterable[Suspect]) -> Iterator[str]:
@@ -206,9 +201,9 @@ def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
         instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i)),
         since_s=pod.since_s,
         # The absence of a Node says nothing where it was never seen, or where a run may live on another machine.
-        node_name=pod.node_name if pod.is_node_known and pod.lost_boot != UNKNOWN_BOOT else "",
+        node_name=pod.node_name if pod.is_node_known and not pod.has_lost_run else "",
         placed_at_s=pod.placed_at_s,
         provider=pod.provider,
-        lost_boot=pod.lost_boot,
+        has_lost_run=pod.has_lost_run,
         addresses=frozenset(pod.addresses),
     )

@@ -30,7 +30,7 @@ SUSPECTS = tuple(
         ("silence goes on over a pause", ("now_s if is_first or suspect.silent_since_s is None", "now_s if suspect.silent_since_s is None")),
         ("silence begins anew at each look", ("now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s", "now_s")),
         ("silence outlasts a return", ("kept.append(replace(suspect, silent_since_s=None))", "kept.append(suspect)")),
-        ("pod that is lost again is the same case", ('return f"{self.uid}@{self.since_s}@{self.lost_boot}"', "return self.uid")),
+        ("pod that is lost again is the same case", ('return f"{self.uid}@{self.since_s}@{self.has_lost_run}"', "return self.uid")),
     )
 )
 HOLDING = tuple(
@@ -117,7 +117,7 @@ STATUS_OF_MEMBERS = tuple(
         ("room for suspects not counted", ("if is_whole and length <= room and len(found) < kept.SUSPECTS_MAX:", "if is_whole:")),
         ("node of a suspect forgotten at a restart", ("        node_name=s.node,\n", "")),
         ("memory without room sealed", ("if has_room and (watch or", "if (watch or")),
-        ("lost run forgotten at a restart", ("        lost_boot=s.lost_boot,\n        addresses=frozenset", "        addresses=frozenset")),
+        ("lost run forgotten at a restart", ("        has_lost_run=s.lost_run,\n        addresses=frozenset", "        addresses=frozenset")),
     )
 )
 RETURNED = (
@@ -137,28 +137,17 @@ RETURNED = (
     mutant("word refused where it was not", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and", "return")),
 )
 LOST = (
-    *(
-        mutant(name, "core/evidence/chain.py", LOST_RUNS, change)
-        for name, change in (
-            ("run that was lost after a loss is not another one", ("lost_runs=base.lost_runs | lost,", 'lost_runs=base.lost_runs or lost,')),
-            ("loss after a reboot dated by the boot before", ('boot=boot if lost <= base.lost_runs else "",', "boot=boot if lost <= base.lost_runs else base.boot,")),
-            ("loss under an unknown boot dated by the next", ('lost_boot = base.boot or (boot if base.lost_runs else "") or UNKNOWN_BOOT', "lost_boot = base.boot or boot or UNKNOWN_BOOT")),
-            ("loss that is known not to be over forgotten by the next", (" and lost_boot != UNKNOWN_BOOT:", ":")),
-            ("lost run outlives a reboot", ('is_over = boot and lost_boot not in ("", UNKNOWN_BOOT, boot)', "is_over = False")),
-            ("lost run of an unknown boot ended by any", ('lost_boot not in ("", UNKNOWN_BOOT, boot)', 'lost_boot not in ("", boot)')),
-            ("lost run not asked before a certificate", ("runs_known=seen.runs_known, has_lost=seen.has_lost\n", "runs_known=seen.runs_known\n")),
-            ("boot of a node that is out of service believed", ('boot, lost = node.boot if node is not None and is_known else ""', 'boot, lost = node.boot if node is not None else ""')),
-        )
-    ),
+    mutant("lost run forgotten by the next version", "core/evidence/chain.py", LOST_RUNS, ("has_lost_run=base.has_lost_run or shows_lost_run(version),", "has_lost_run=shows_lost_run(version),")),
+    mutant("lost run not asked before a certificate", "core/evidence/chain.py", LOST_RUNS, ("runs_known=seen.runs_known, has_lost_run=seen.has_lost_run\n", "runs_known=seen.runs_known\n")),
     *(
         mutant(name, "core/evidence/certificate.py", LOST_RUNS, change)
         for name, change in (
-            ("lost run forgotten", ("if has_lost else None)\n", "if False else None)\n")),
-            ("run that is lost is counted when the next one runs only", ("        elif end is not None and is_named and phase is ContainerPhase.TERMINATED", "        elif False and end is not None and phase is ContainerPhase.TERMINATED")),
-            ("restart of a lost run that its kubelet counts at once counted again", ("phase is not ContainerPhase.WAITING or not is_named", "phase is not ContainerPhase.WAITING")),
+            ("lost run forgotten", ("if has_lost_run else None)\n", "if False else None)\n")),
+            ("run that is lost is counted when the next one runs only", ("any(c.was_lost or _ended_unseen(c) for", "any(c.was_lost for")),
+            ("run that never began taken for a lost one", (" and bool(end.container_id)\n    return is_over", "\n    return is_over")),
         )
     ),
-    mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("    has_lost = c.pod.has_lost or any(", "    has_lost = any(")),
+    mutant("crash of a pod of which a run is lost released", "core/releases.py", RELEASES, ("    has_lost_run = c.pod.has_lost_run or any(", "    has_lost_run = any(")),
     mutant(
         "crash of a pod released of which a run was lost before the operator began", "core/releases.py", ("tests/unit/runtime/test_lost_runs.py",),
         (" or any(s.uid == c.pod.uid for s in c.history.members.suspects)", ""),

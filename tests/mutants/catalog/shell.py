@@ -128,7 +128,7 @@ SHELL = (
         "restart of a pod not worth a look",
         "kube/pods/book.py",
         ("tests/unit/kube/pods/test_book.py",),
-        (", _ends(i), shown, i.has_lost", ", _ends(i), i.instance_ids, i.has_lost"),
+        (", _ends(i), shown, i.has_lost_run", ", _ends(i), i.instance_ids, i.has_lost_run"),
     ),
     mutant(
         "planning skipped while a member may be locked out",
@@ -273,13 +273,19 @@ SHELL = (
         "change reported that is older than a LIST",
         "kube/informer.py",
         OBJECTS,
-        ("if version <= self._listed_version or (key", "if (key"),
+        ("if not self._listed_version < version <= self._newest_version:", "if version > self._newest_version:"),
+    ),
+    mutant(
+        "change of before a restore passed on",
+        "kube/informer.py",
+        OBJECTS,
+        ("if not self._listed_version < version <= self._newest_version:", "if version <= self._listed_version:"),
     ),
     mutant(
         "change reported of what was under a name before",
         "kube/informer.py",
         OBJECTS,
-        (" or (key in self._known and version <= self._known[key][1])", ""),
+        ("        if key in self._known and version <= self._known[key][1]:\n            return\n", ""),
     ),
     mutant(
         "end of a predecessor not reported",

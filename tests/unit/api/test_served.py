@@ -30,12 +30,12 @@ def test_field_value_and_bound_that_the_served_crd_lacks_are_named() -> None:
     status = older["properties"]["status"]["properties"]
     del status["watch"]
     suspects, seats = status["suspects"], status["seats"]
-    del suspects["items"]["properties"]["lostBoot"]
+    del suspects["items"]["properties"]["lostRun"]
     seats["maxItems"] = 100
     status["timeout"]["properties"]["source"]["enum"].remove("Fleet")
     assert lacking(status_schema("StaticGroup"), older) == (
         "status.seats (at most 100 served, 2000 written)",
-        "status.suspects[].lostBoot",
+        "status.suspects[].lostRun",
         "status.timeout.source=Fleet",
         "status.watch",
     )

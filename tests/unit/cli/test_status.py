@@ -69,7 +69,7 @@ def test_each_member_is_shown_with_those_that_may_hold_it(carriers: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("more", "why"), [({}, "its object is gone"), ({"lostBoot": "b"}, "a run of it was lost by its kubelet or runtime")]
+    ("more", "why"), [({}, "its object is gone"), ({"lostRun": True}, "a run of it was lost by its kubelet or runtime")]
 )
 def test_each_suspect_is_shown_with_what_makes_it_one(more: Json, why: str) -> None:
     assert f"  pod web-2 uid {UID} on node node-3: for 60m; {why}" in explanation_of(group(suspects=[SUSPECT | more]), NOW)

@@ -132,7 +132,7 @@ def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_wh
 
 def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None:
     """It starts another one in place of what its runtime does not list, and counts a restart."""
-    refusal = certify(ended(), NODE, started=frozenset({"app"}), runs_known=True, has_lost=True)
+    refusal = certify(ended(), NODE, started=frozenset({"app"}), runs_known=True, has_lost_run=True)
     assert isinstance(refusal, Unproven)
     assert (refusal.reason, "an earlier run" in refusal.clause) == ("ContainerLost", True)
     again = (pod_version(resource_version=101, required=(replace(running(), was_lost=True),)), pod_version(resource_version=102), ended(resource_version=103))

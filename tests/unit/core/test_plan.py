@@ -105,7 +105,7 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members({2: ["u2", "z"]}), {}, Guard.SUSPECT),
         (members({2: ["u2", "z"]}, suspects=(suspect("z"),)), {}, Guard.SUSPECT),
         (members(), LIVING, Guard.POD_ENDING),
-        (members(), LIVING | {"chains": {id_of(2): (known_pod(lost_boot="b1"),)}}, Guard.SUSPECT),
+        (members(), LIVING | {"chains": {id_of(2): (known_pod(has_lost_run=True),)}}, Guard.SUSPECT),
         (members(), LIVING | {"chains": {id_of(2): (known_pod(state=SUSPECT),)}}, Guard.SUSPECT),
         (members({2: [UNSEEN]}), {}, Guard.JOINED_BEFORE_WATCH),
         (members({2: [UNSEEN, "z"]}), {}, Guard.SUSPECT),

@@ -189,7 +189,7 @@ def test_carrier_that_has_ended_since_does_not_hold() -> None:
 
 def test_member_of_a_pod_of_which_a_run_was_lost_is_held() -> None:
     """Its kubelet or runtime has started another run in place of one that may live."""
-    assert only_guard(planned(crash(crashed_pod(lost_boot="b1")))) == ReleaseGuard.OTHER_PROCESS
+    assert only_guard(planned(crash(crashed_pod(has_lost_run=True)))) == ReleaseGuard.OTHER_PROCESS
 
 
 def test_member_of_which_two_are_described_is_held() -> None:
@@ -378,7 +378,7 @@ def test_watch_behind_the_read_holds() -> None:
 
 def test_pod_is_judged_as_the_pod_watch_shows_it_behind_the_read() -> None:
     """A run that is lost, or a pod that ends, between the description and the barrier is known only then."""
-    lost, dead = crashed_pod(lost_boot="boot-1"), crashed_pod(state=DEAD, object_present=True)
+    lost, dead = crashed_pod(has_lost_run=True), crashed_pod(state=DEAD, object_present=True)
     assert (
         only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()}))))
         == ReleaseGuard.OTHER_PROCESS

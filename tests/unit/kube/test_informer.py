@@ -324,16 +324,24 @@ async def test_of_changes_out_of_order_the_newest_under_a_name_counts(server: Fa
     """kopf handles each uid by itself: what the old object was last may come after its successor."""
     transport, store = connect(server.configuration()), Store()
     informer = Informer(transport, STATEFULSETS, store, scope="", outage=transport.outage, rng=Random(1), clock_s=clock)
+    changes = informer.changes(listed := await informer.list())
+    for _ in range(12):
+        server.tick()
+    server.put(workload("other"), RESOURCE)
+    await anext(changes)
+    at = int(listed)
     for event in (
-        changed("ADDED", "web", "old", 5), changed("ADDED", "web", "new", 9), changed("MODIFIED", "web", "old", 7),
-        changed("DELETED", "web", "old", 8), changed("MODIFIED", "web", "new", 9),
+        changed("ADDED", "web", "old", at + 5), changed("ADDED", "web", "new", at + 9),
+        changed("MODIFIED", "web", "old", at + 7), changed("DELETED", "web", "old", at + 8),
+        changed("MODIFIED", "web", "new", at + 9),
     ):  # fmt: skip
         informer.take(event)
     assert store.received == [("old", False), ("old", True), ("new", False)]
-    informer.take(changed("DELETED", "web", "another", 11))
+    informer.take(changed("DELETED", "web", "another", at + 11))
     assert store.received[-1] == ("new", True), "the end of an object whose beginning went unseen ends the one before it, too"
-    informer.take(changed("DELETED", "never", "seen", 12))
+    informer.take(changed("DELETED", "never", "seen", at + 12))
     assert len(store.received) == 4
+    await changes.aclose()
     await transport.close()
 
 
@@ -350,6 +358,21 @@ async def test_change_that_was_waiting_while_a_list_was_asked_for_is_older_than_
         informer.take({"type": "MODIFIED", "object": first})
         informer.take(changed("MODIFIED", "gone", "uid-gone", server.resource_version - 1))
         assert store.uids == {"web": "second"}
+
+
+async def test_change_of_before_a_restore_hides_nothing_of_what_comes_after_it(server: FakeApiServer, clock: Clock) -> None:
+    server.put(workload("web", "first"), RESOURCE)
+    async with following(server, clock) as (informer, store):
+        await watched(server)
+        backup = server.snapshot()
+        for _ in range(100):
+            server.tick()
+        late = changed("ADDED", "web2", "of-before", server.resource_version + 1)
+        server.restore(backup)
+        await informer.refresh()
+        informer.take(late)  # kopf had it in the queue of its uid
+        server.put(workload("web2", "of-after"), RESOURCE)
+        await eventually(lambda: store.uids == {"web": "first", "web2": "of-after"})
 
 
 async def test_after_a_restore_versions_that_are_lower_than_before_count(server: FakeApiServer, clock: Clock) -> None:

@@ -3,26 +3,14 @@ every reader."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from staticgroup.core.group import GroupType
-from unit.core.builders import NODE, ended, running
+from unit.core.builders import ended
 from unit.core.crashes import over, runs
 
 from .operator_world import OperatorWorld, guards
 from .stories import left
-
-BOOTED = replace(NODE, boot="boot-1")
-REBOOTED = replace(NODE, boot="boot-2")
-
-
-async def with_boots(**spec: object) -> OperatorWorld:
-    """Return a world whose node shows its boot ids."""
-    world = OperatorWorld(**spec)
-    world.kube.nodes["n1"] = BOOTED
-    return await world.started()
 
 
 def run_is_lost(world: OperatorWorld, ordinal: int = 2) -> None:
@@ -63,9 +51,9 @@ async def departs(world: OperatorWorld) -> None:
 @pytest.mark.parametrize("restart_after", [0, 1, 2])
 async def test_a_pod_of_which_a_run_was_lost_ends_by_no_version_of_its_object(restart_after: int) -> None:
     """Also where the operator is restarted when nothing shows the loss any more."""
-    world = await with_boots()
+    world = await OperatorWorld().started()
     await loses_a_run_and_goes_on(world, restart_after)
-    assert [(s.uid, bool(s.lost_boot)) for s in world.status.suspects] == [("u2", True)]
+    assert [(s.uid, s.lost_run) for s in world.status.suspects] == [("u2", True)]
     await departs(world)
     assert left(world) == []
     assert guards(world) == ["Suspect"]
@@ -73,25 +61,13 @@ async def test_a_pod_of_which_a_run_was_lost_ends_by_no_version_of_its_object(re
 
 async def test_a_pod_of_which_a_run_was_lost_stays_a_suspect_as_long_as_its_object_is_there() -> None:
     """Its seat is empty for long, and then the process that was lost joins."""
-    world = await with_boots()
+    world = await OperatorWorld().started()
     run_is_lost(world)
     del world.kafka.members[world.id_of(2)]
     for _ in range(40):
         world.now_s += 60
         await world.round()
     assert [s.uid for s in world.status.suspects] == ["u2"]
-
-
-@pytest.mark.parametrize("is_over", [True, False])
-async def test_a_lost_run_is_over_with_the_boot_of_its_node(is_over: bool) -> None:
-    world = await with_boots()
-    run_is_lost(world)
-    await world.settled(2)
-    if is_over:
-        world.kube.nodes["n1"] = REBOOTED
-    world._happens(replace(world.kube.pods["shop", "web-2"], required=(running(),)))
-    await departs(world)
-    assert left(world) == ([world.id_of(2)] if is_over else [])
 
 
 @pytest.mark.parametrize("restart_after", [0, 1, 2])

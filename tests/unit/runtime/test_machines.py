@@ -46,7 +46,7 @@ class HalfAnswering:
 def raw_node(machine: str) -> dict[str, object]:
     return {
         "metadata": {"name": "n2", "uid": "node-2", "resourceVersion": "1"},
-        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": machine, "bootID": machine}},
+        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": machine}},
     }
 
 
@@ -72,13 +72,13 @@ async def test_a_pod_that_the_machine_of_a_node_that_was_made_again_runs_has_not
     """n2's machine is off and its Node goes; a new machine registers as n2 before web-2 is collected, and starts web-2 again, which joins.
     web-2 is then deleted by force. Every premise holds: the first machine was off when its Node was deleted."""
     world = OperatorWorld(node_lifecycle=NodeLifecycle.AUTO)
-    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider="aws", machine="m1", boot="b1")
+    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider="aws", machine="m1")
     world.scale(3)
     await world.round()
     for ordinal in range(3):
         world.start(ordinal, **({"node_name": "n2", "scheduled_at_s": world.now_s - 500, "required": (runs(),)} if ordinal == 2 else {}))
     await world.settled(4)
-    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-3", provider="aws", machine="m2", boot="b9", created_at_s=world.now_s)
+    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-3", provider="aws", machine="m2", created_at_s=world.now_s)
     world.now_s += 20
     lost = over(run="a", finished_at_s=None, reason="ContainerStatusUnknown")
     again = runs(run="b", restarts=1, after=lost, was_lost=True) if shows_loss else runs(run="b", restarts=1)

@@ -56,8 +56,9 @@ class SuspectStatus(ApiModel):
         "", description="Scheme of that node's spec.providerID."
     )
     placed: Timestamp | None = Field(None, description="When it came to its node, or earlier.")
-    lost_boot: Annotated[str, StringConstraints(max_length=64)] = Field(
-        "", description="Boot of its node during which its kubelet or runtime has lost a run of it; empty: none was."
+    lost_run: bool = Field(
+        False,
+        description="A run of it may go on that no kubelet tells of: it was lost, or the pod's Node is another machine.",
     )
     addresses: Annotated[list[Address], Field(max_length=ADDRESSES_MAX)] = Field(
         [], description="Addresses of its own.", json_schema_extra=ATOMIC

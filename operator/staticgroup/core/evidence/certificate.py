@@ -202,21 +202,16 @@ def _container_refusal(version: PodVersion, started: frozenset[str] | None) -> U
     return None
 
 
-def lost_runs(version: PodVersion) -> frozenset[str]:
-    """Name the runs that one version shows as lost to kubelet or runtime, as container and number: each may live on.
+def shows_lost_run(version: PodVersion) -> bool:
+    """Return True when one version shows a run as lost to kubelet or runtime: its process may live on."""
+    return any(c.was_lost or _ended_unseen(c) for c in version.required)
 
-    A kubelet that cannot find a run counts its restart at once, a runtime's end is counted when the next run is made.
-    """
-    found = set()
-    for container in version.required:
-        end, count, phase = container.last_end, container.restart_count, container.phase
-        is_named = end is not None and bool(end.container_id)
-        if container.was_lost:
-            is_counted = phase is not ContainerPhase.WAITING or not is_named
-            found.add(f"{container.name}/{count - 1 if is_counted else count}")
-        elif end is not None and is_named and phase is ContainerPhase.TERMINATED and end.reason in LOST_RUN_REASONS:
-            found.add(f"{container.name}/{count}")
-    return frozenset(found)
+
+def _ended_unseen(container: ContainerView) -> bool:
+    """Return True for a run that has an id and an end that nothing saw."""
+    end = container.last_end
+    is_over = container.phase is ContainerPhase.TERMINATED and end is not None and bool(end.container_id)
+    return is_over and end is not None and end.reason in LOST_RUN_REASONS
 
 
 def _end_refusal(container: ContainerView) -> Unproven | None:
@@ -238,7 +233,7 @@ def _end_refusal(container: ContainerView) -> Unproven | None:
 
 
 def certify(
-    version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool, has_lost: bool = False
+    version: PodVersion, node: NodeView | None, *, started: frozenset[str], runs_known: bool, has_lost_run: bool = False
 ) -> Certificate | Unproven:
     """Judge whether one object version proves that no process of this pod runs.
 
@@ -248,7 +243,7 @@ def certify(
     node: the Node it was bound to; None when it cannot be read.
     started: names of the containers of which this or any earlier version of the same UID showed a run.
     runs_known: True when whatever is not among them is known never to have run.
-    has_lost: a run that this or any earlier version of the same UID shows as lost may live, see `lost_runs`.
+    has_lost_run: see `KnownPod`.
 
     Returns
     -------
@@ -266,7 +261,7 @@ def certify(
         _phase_refusal(version)
         or kubelet_refusal(version, node)
         or _container_refusal(version, ever if runs_known else None)
-        or (Unproven(RefusalReason.CONTAINER_LOST, lost) if has_lost else None)
+        or (Unproven(RefusalReason.CONTAINER_LOST, lost) if has_lost_run else None)
     )
     if refusal is not None:
         return refusal

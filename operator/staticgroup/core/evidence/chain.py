@@ -27,11 +27,10 @@ from .certificate import (
     certify,
     certify_unbound,
     kubelet_refusal,
-    lost_runs,
+    shows_lost_run,
 )
 from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
-UNKNOWN_BOOT: Final = "unknown"
 CLOCK_AHEAD_MAX_S: Final = 1.0
 """A time of a node may be so much later than the same moment by another clock; all of them are in whole seconds."""
 
@@ -93,10 +92,8 @@ class KnownPod:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
-    boot: of its node, when the last version was folded; "" when not known, or the version showed a run just lost.
-    lost_boot: the boot of its node during which its kubelet or runtime lost a run, or UNKNOWN_BOOT; "" when none was
-        lost, or that boot is over.
-    lost_runs: of all versions; see `certificate.lost_runs`.
+    has_lost_run: a process of it may run of which its kubelet tells nothing: any version showed a run as lost, or another
+        machine runs under the name of its node. Nothing takes that back, and the pod gets no certificate.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version shows it.
@@ -124,9 +121,7 @@ class KnownPod:
     from_birth: bool = False
     runs_known: bool = False
     started_containers: frozenset[str] = frozenset()
-    boot: str = ""
-    lost_boot: str = ""
-    lost_runs: frozenset[str] = frozenset()
+    has_lost_run: bool = False
     runs: bool = False
     ready_since_s: float | None = None
     is_deleting: bool = False
@@ -144,11 +139,6 @@ class KnownPod:
     ended_no: int = 0
     owner_name: str = ""
     revision: str = ""
-
-    @property
-    def has_lost(self) -> bool:
-        """True when a run of it was lost, whose process may live."""
-        return bool(self.lost_boot)
 
 
 def fold(
@@ -172,7 +162,6 @@ def fold(
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     is_known = node is not None and bool(version.node_name) and not node.is_out_of_service
-    boot, lost = node.boot if node is not None and is_known else "", lost_runs(version)
     seen = replace(
         base,
         session_timeouts_ms=base.session_timeouts_ms if is_under_way else version.session_timeouts_ms,
@@ -181,9 +170,7 @@ def fold(
         resource_version=max(base.resource_version, version.resource_version),
         object_present=True,
         started_containers=_shared(base.started_containers | version.started_containers),
-        boot=boot if lost <= base.lost_runs else "",
-        lost_boot=_lost_boot(base, lost, boot),
-        lost_runs=base.lost_runs | lost,
+        has_lost_run=base.has_lost_run or shows_lost_run(version),
         runs=any(c.phase is ContainerPhase.RUNNING for c in version.required),
         ready_since_s=version.ready_since_s,
         is_deleting=version.is_deleting,
@@ -205,7 +192,7 @@ def fold(
     if seen.certificate is not None:
         return seen
     verdict = certify(
-        version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost=seen.has_lost
+        version, node, started=seen.started_containers, runs_known=seen.runs_known, has_lost_run=seen.has_lost_run
     )
     if isinstance(verdict, Certificate):
         return died(replace(seen, since_s=now_s), verdict)
@@ -219,25 +206,6 @@ def fold(
 def _shared(names: frozenset[str]) -> frozenset[str]:
     """Return one and the same set for equal ones, as for the containers of all pods of a workload."""
     return names
-
-
-def _lost_boot(base: KnownPod, lost: frozenset[str], boot: str) -> str:
-    """Return the boot of its node during which a run of the pod was lost; "" once a later boot has ended all runs.
-
-    Parameters
-    ----------
-    lost: runs that a version shows as lost. boot: of the node now; "" when it is not known.
-
-    Notes
-    -----
-    A run was lost during the boot under which its pod was seen before. When a second loss follows, that boot may be
-    over, so the run was lost during the present one.
-    """
-    lost_boot = base.lost_boot
-    if not lost <= base.lost_runs and lost_boot != UNKNOWN_BOOT:
-        lost_boot = base.boot or (boot if base.lost_runs else "") or UNKNOWN_BOOT
-    is_over = boot and lost_boot not in ("", UNKNOWN_BOOT, boot)
-    return "" if is_over else lost_boot
 
 
 def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> KnownPod:

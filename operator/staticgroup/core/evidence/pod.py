@@ -170,7 +170,6 @@ class NodeView:
     is_out_of_service: it carries the taint by which an administrator declares that nothing runs there any more; the
         pod garbage collector then ends its pods in the kubelet's place.
     machine: machineID and systemUUID of status.nodeInfo, as its kubelet read them at its start; "" before that.
-    boot: its bootID.
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when a program other than the cloud's
         controller deletes the Node (Karpenter, see `members.node_gone`).
@@ -185,7 +184,6 @@ class NodeView:
     is_virtual: bool = False
     is_out_of_service: bool = False
     machine: str = ""
-    boot: str = ""
     created_at_s: float = 0.0
     provider: str = ""
     other_until_s: float = 0.0

@@ -300,7 +300,7 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
         lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
-        what = lost if suspect.lost_boot else gone
+        what = lost if suspect.has_lost_run else gone
         yield Finding(
             kind=ExceptionKind.SUSPECT,
             reason="EndNotSeen",

@@ -101,8 +101,7 @@ class Suspect:
     node_name: "" where that Node's absence would prove nothing: it was never seen, or another machine took it over.
     placed_at_s: when it came to its node, by the API server's clock, seconds since the Unix epoch; 0.0: not known.
     provider: scheme of its node's spec.providerID, such as aws; "" when not known.
-    lost_boot: the boot of its node during which its kubelet or runtime lost a run of it, so no later object version
-        proves its end; "unknown" when not known, "" for none.
+    has_lost_run: a process of it may run of which its kubelet tells nothing, so no later object version proves its end.
     addresses: own addresses that it was seen with.
     silent_since_s: since when every description showed each of its seats empty or with a member not its own, monotonic
         seconds; None when the last one did not. Lost at a restart, which only lengthens the wait.
@@ -116,14 +115,14 @@ class Suspect:
     node_name: str = ""
     placed_at_s: float = 0.0
     provider: str = ""
-    lost_boot: str = ""
+    has_lost_run: bool = False
     addresses: frozenset[str] = frozenset()
     silent_since_s: float | None = None
 
     @property
     def case(self) -> str:
         """Name this suspicion: a pod that is there again and gone again is another one."""
-        return f"{self.uid}@{self.since_s}@{self.lost_boot}"
+        return f"{self.uid}@{self.since_s}@{self.has_lost_run}"
 
 
 def after_description(

@@ -201,7 +201,7 @@ def _suspect(namespace: str, s: Suspect) -> kept.SuspectStatus:
         node=s.node_name,
         provider=s.provider,
         placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
-        lost_boot=s.lost_boot,
+        lost_run=s.has_lost_run,
         addresses=sorted(s.addresses),
     )
 
@@ -252,7 +252,7 @@ def _suspect_from(namespace: str, s: kept.SuspectStatus) -> Suspect:
         node_name=s.node,
         placed_at_s=s.placed.timestamp() if s.placed is not None else 0.0,
         provider=s.provider,
-        lost_boot=s.lost_boot,
+        has_lost_run=s.lost_run,
         addresses=frozenset(s.addresses),
     )
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...core.evidence.certificate import is_terminal, shows_every_run
-from ...core.evidence.chain import UNKNOWN_BOOT, KnownPod, PodState, died, fold, vanish
+from ...core.evidence.chain import KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.ids.naming import ordinal_of_pod
 
@@ -48,7 +48,7 @@ class Change:
 def _visible(i: KnownPod) -> tuple[object, ...]:
     """Return the facts that decisions read; a new resourceVersion alone changes none."""
     shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses)
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown, i.has_lost)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown, i.has_lost_run)
 
 
 def _ends(pod: KnownPod | None) -> tuple[object, ...]:
@@ -128,7 +128,7 @@ class PodBook:
             before = replace(before, from_birth=False, runs_known=False)
         if before is not None and before.node_name not in ("", version.node_name):
             # No binding is ever taken back, so etcd was restored: no later version shows what runs on the first node.
-            before = replace(before, lost_boot=UNKNOWN_BOOT)
+            before = replace(before, has_lost_run=True)
         is_unbound = not version.node_name and not version.started_containers
         after = fold(
             before, version, self._node_of(version.node_name), from_birth=is_unbound,
@@ -147,8 +147,8 @@ class PodBook:
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
-            lost_boot=folded.lost_boot, lost_runs=folded.lost_runs, runs_known=folded.runs_known,
-            grace_s=folded.grace_s, is_node_known=folded.is_node_known, provider=folded.provider,
+            has_lost_run=folded.has_lost_run, runs_known=folded.runs_known, grace_s=folded.grace_s,
+            is_node_known=folded.is_node_known, provider=folded.provider,
         )
         if folded.certificate is None or known.state is PodState.DEAD:
             return kept
@@ -170,14 +170,15 @@ class PodBook:
 
     def _store(self, before: KnownPod | None, after: KnownPod) -> Change:
         self.index.put(after)
-        (self._lost.add if after.has_lost else self._lost.discard)(after.uid)
+        if after.has_lost_run:
+            self._lost.add(after.uid)
         if after.object_present:
             self._gone.pop(after.uid, None)
         else:
             self._gone[after.uid] = None
         has_new_state = before is None or before.state is not after.state
         is_new_suspect = has_new_state and after.state is PodState.SUSPECT
-        has_new_loss = after.has_lost and (before is None or before.lost_boot != after.lost_boot)
+        has_new_loss = after.has_lost_run and (before is None or not before.has_lost_run)
         self.suspect_count += is_new_suspect or has_new_loss
         is_reported = is_new_suspect and self._is_managed(after.namespace, after.pod_name)
         return Change(
@@ -245,7 +246,7 @@ class PodBook:
         until_s = node.other_until_s if node is not None else 0.0
         there = [p for p in self.index.in_scope("") if p.node_name == node_name] if until_s else []
         before = [p for p in there if p.state is PodState.LIVE and max(p.created_at_s, p.placed_at_s) < until_s]
-        doubted = [self._store(p, replace(p, lost_boot=UNKNOWN_BOOT)) for p in before if p.lost_boot != UNKNOWN_BOOT]
+        doubted = [self._store(p, replace(p, has_lost_run=True)) for p in before if not p.has_lost_run]
         waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
         return doubted + [self.take(v, is_deleted=False, in_order=False) for v in waiting]
 

@@ -50,7 +50,6 @@ def _node_view(raw: Json) -> NodeView:
         is_virtual=is_virtual,
         is_out_of_service=is_out_of_service,
         machine="/".join(text_of(system, key, "status.nodeInfo") for key in ("machineID", "systemUUID")).strip("/"),
-        boot=text_of(system, "bootID", "status.nodeInfo"),
         created_at_s=time_s_of(metadata, "creationTimestamp", "metadata") or 0.0,
         provider=_provider(spec, labels),
     )

@@ -269,7 +269,7 @@ def test_pod_whose_binding_was_taken_back_may_run_on_its_first_node_whatever_the
     book = make_book({"node-a": NODE, "node-b": replace(NODE, name="node-b", uid="node-b")})
     see(book, pod(), 50)
     book.forget_versions("")
-    assert see(book, pod(node=bound_to, statuses=[]), 40, listed=True).has_lost
+    assert see(book, pod(node=bound_to, statuses=[]), 40, listed=True).has_lost_run
     assert [i.uid for i in book.doubtful()] == ["uid-0"]
     last = finished()
     last["spec"]["nodeName"] = "node-b"
