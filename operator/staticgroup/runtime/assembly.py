@@ -75,7 +75,7 @@ class Assembly(ABC):
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
         self.nodes = NodeStore(
-            transport, on_change=self.listener.node_changed, clock_s=sources.monotonic_s, now_s=sources.now_s
+            on_change=self.listener.node_changed, now_s=sources.now_s
         )
         self.connections = self._connections()
         self.journal = journal_of(

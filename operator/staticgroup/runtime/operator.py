@@ -76,7 +76,6 @@ class Operator(Assembly):
                 finally:
                     await self._wind_down()
         finally:
-            self.nodes.stop()
             await self.kafka.close()
 
     async def _wind_down(self) -> None:
@@ -174,7 +173,6 @@ class Operator(Assembly):
             yield
         finally:
             following.cancel()
-            self.nodes.stop()
             await asyncio.gather(following, return_exceptions=True)
 
     async def read_cluster_uid(self) -> str:

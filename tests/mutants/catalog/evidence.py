@@ -154,13 +154,16 @@ FACTS = (
         ("return self._nodes.get(name) or self._vanished.get(name)", "return self._nodes.get(name)"),
     ),
     mutant(
-        "facts of a node asked once count for ever",
+        "facts of nodes count that may not be listed any more",
         "kube/nodes/store.py",
         NODES,
-        (
-            "if self._asks_by_name and self._clock_s() - self._answered_s.get(name, -ASK_AGAIN_S) >= ASK_AGAIN_S:",
-            "if self._asks_by_name and name not in self._answered_s:",
-        ),
+        (" if self._is_readable else None", ""),
+    ),
+    mutant(
+        "what waited for nodes forgotten once they may be listed",
+        "kube/nodes/store.py",
+        NODES,
+        ("if self._is_readable and not was_readable:", "if False:"),
     ),
 )
 

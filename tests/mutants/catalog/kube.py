@@ -88,7 +88,6 @@ WATCHES: tuple[Mutant, ...] = (
             ("Node that cannot be read taken for gone", ("        if is_deleted:\n", "        if is_deleted or not isinstance(view, NodeView):\n")),
             ("machine that a Node stood for before forgotten", ("other_until_s=self._now_s() + CLOCKS_APART_S if is_other else before.other_until_s", "other_until_s=before.other_until_s")),
             ("machine that a Node stood for before its object was made anew forgotten", ("        known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)\n", "        known = before = self._nodes.get(view.name)\n")),
-            ("facts that are confirmed are no news", ("            if not self._put(view):\n", "            if self._put(view) and False:\n")),
         )
     ),
     *(

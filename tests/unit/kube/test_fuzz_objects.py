@@ -186,7 +186,7 @@ async def test_no_stream_ends_by_what_it_receives() -> None:
             transport, hooks, rng=rng, now_s=lambda: 50.0, clock_s=clock_s, scopes=("",), sleep=no_pause,
             settings=PodStoreSettings(),
         )  # fmt: skip
-        nodes = NodeStore(transport, on_change=lambda name: None, clock_s=clock_s)
+        nodes = NodeStore(on_change=lambda name: None)
         handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: taken.append(raw)))
         informers = [
             Informer(transport, resource, on_object, scope="", outage=transport.outage, rng=rng, clock_s=clock_s, sleep=no_pause)

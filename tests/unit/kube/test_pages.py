@@ -69,7 +69,7 @@ async def test_own_resources_and_nodes_are_listed_in_pages_of_the_same_kind() ->
         found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
         assert isinstance(found, list)
         assert len(found) == PODS_LARGE + PODS_SMALL
-        nodes = NodeStore(transport, on_change=lambda _name: None, clock_s=lambda: 0.0)
+        nodes = NodeStore(on_change=lambda _name: None)
         informer = Informer(transport, NODES, nodes.changed, scope="", outage=transport.outage, rng=Random(1), clock_s=lambda: 0.0)
         await informer.list()
         assert all(nodes.is_present(f"web-{n}") for n in range(PODS_LARGE + PODS_SMALL))

@@ -48,7 +48,8 @@ class Change:
 def _visible(i: KnownPod) -> tuple[object, ...]:
     """Return the facts that decisions read; a new resourceVersion alone changes none."""
     shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses)
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown, i.has_lost_run)
+    is_there = (i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name)
+    return (i.state, is_there, _ends(i), shown, i.has_lost_run)
 
 
 def _ends(pod: KnownPod | None) -> tuple[object, ...]:

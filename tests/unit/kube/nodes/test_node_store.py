@@ -1,4 +1,4 @@
-"""Node facts: followed, asked by name, or known to be unreadable."""
+"""Node facts: followed, or known to be unreadable."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,7 +13,6 @@ from staticgroup.kube.informer import Informer
 from staticgroup.kube.nodes import store as node_store
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import NODES, connect
-from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
@@ -31,12 +30,12 @@ def node(
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, clock_s: Callable[[], float] | None = None, now_s: Callable[[], float] = lambda: 50.0
+    server: FakeApiServer, now_s: Callable[[], float] = lambda: 50.0
 ) -> AsyncIterator[tuple[NodeStore, list[str]]]:
     transport = connect(server.configuration())
     changed: list[str] = []
-    clock_s = clock_s or asyncio.get_running_loop().time
-    store = NodeStore(transport, on_change=changed.append, clock_s=clock_s, now_s=now_s)
+    clock_s = asyncio.get_running_loop().time
+    store = NodeStore(on_change=changed.append, now_s=now_s)
     informer = Informer(
         transport, NODES, store.changed, scope="", outage=transport.outage, rng=Random(1), clock_s=clock_s, on_refused=store.readable,
         retry_delay_s=0.002,
@@ -48,7 +47,6 @@ async def following(
         yield store, changed
     finally:
         task.cancel()
-        store.stop()
         await asyncio.gather(task, return_exceptions=True)
         await transport.close()
 
@@ -82,24 +80,9 @@ async def test_expired_watch_lists_again(server: FakeApiServer) -> None:
         assert store.node_of("node-a") is not None
 
 
-async def test_without_the_right_to_list_each_name_is_asked_for_once(server: FakeApiServer) -> None:
-    server.denied.add(("list", "nodes"))
-    server.put(node(), "nodes")
-    async with following(server) as (store, changed):
-        assert store.node_of("node-a") is None
-        assert store.node_of("node-a") is None
-        await eventually(lambda: store.node_of("node-a"))
-        assert changed == ["node-a"]
-        assert gets(server) == 1
-
-
 def there(store: NodeStore, *names: str) -> list[str]:
     """Return those of some Nodes that exist, as far as the watch has shown."""
     return [name for name in names if store.is_present(name)]
-
-
-def gets(server: FakeApiServer) -> int:
-    return sum(path == "/api/v1/nodes/node-a" for _, path in server.requests)
 
 
 async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server: FakeApiServer) -> None:
@@ -116,75 +99,17 @@ async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server:
         assert gone.is_out_of_service
 
 
-async def test_facts_asked_by_name_are_asked_again_after_a_minute(server: FakeApiServer) -> None:
-    """A taint may have come meanwhile, so older facts do not count until they are confirmed."""
-    server.denied.add(("list", "nodes"))
+async def test_nodes_that_may_not_be_listed_are_unreadable_until_they_may(server: FakeApiServer) -> None:
+    """What is known of them may be old: a taint may have come, or another machine."""
     server.put(node(), "nodes")
-    clock_s = Clock()
-    async with following(server, clock_s) as (store, changed):
-        assert store.node_of("node-a") is None
-        await eventually(lambda: changed == ["node-a"])
-        server.put(node(taints=OUT_OF_SERVICE), "nodes")
-        clock_s.now_s += node_store.ASK_AGAIN_S - 1
-        young = store.node_of("node-a")
-        assert young is not None
-        assert not young.is_out_of_service
-        clock_s.now_s += 1
-        assert store.node_of("node-a") is None
-        await eventually(lambda: changed == ["node-a", "node-a"])
-        fresh = store.node_of("node-a")
-        assert fresh is not None
-        assert fresh.is_out_of_service
-        assert gets(server) == 2
-
-
-async def test_facts_that_are_confirmed_are_reported_too(server: FakeApiServer) -> None:
-    """What waits for them was refused meanwhile."""
-    server.denied.add(("list", "nodes"))
-    server.put(node(), "nodes")
-    clock_s = Clock()
-    async with following(server, clock_s) as (store, changed):
-        store.node_of("node-a")
-        await eventually(lambda: changed == ["node-a"])
-        clock_s.now_s += node_store.ASK_AGAIN_S
-        assert store.node_of("node-a") is None
-        await eventually(lambda: changed == ["node-a", "node-a"])
-        assert store.node_of("node-a") is not None
-
-
-async def test_node_asked_by_name_that_is_gone_keeps_its_last_facts(server: FakeApiServer) -> None:
-    server.denied.add(("list", "nodes"))
-    server.put(node(), "nodes")
-    clock_s = Clock()
-    async with following(server, clock_s) as (store, changed):
-        store.node_of("node-a")
-        await eventually(lambda: changed == ["node-a"])
-        server.remove("", "node-a", "nodes")
-        clock_s.now_s += node_store.ASK_AGAIN_S
-        assert store.node_of("node-a") is None
-        await eventually(lambda: changed == ["node-a", "node-a"])
-        assert store.node_of("node-a") is not None
-        assert not store.is_present("node-a")
-
-
-async def test_question_that_got_no_answer_is_asked_again(server: FakeApiServer) -> None:
-    server.denied.add(("list", "nodes"))
-    server.put(node(), "nodes")
-    async with following(server, Clock()) as (store, changed):
-        server.failing_status = 503
-        store.node_of("node-a")
-        await eventually(lambda: any(path == "/api/v1/nodes/node-a" for _, path in server.requests))
-        server.failing_status = 0
+    async with following(server) as (store, changed):
+        await eventually(lambda: server.watches)
+        server.denied.add(("list", "nodes"))
+        server.break_watches()
+        await eventually(lambda: store.node_of("node-a") is None)
+        server.denied.clear()
         await eventually(lambda: store.node_of("node-a"))
-        assert changed == ["node-a"]
-
-
-async def test_without_any_right_nodes_are_unreadable(server: FakeApiServer) -> None:
-    server.denied |= {("list", "nodes"), ("get", "nodes")}
-    async with following(server) as (store, _):
-        assert store.node_of("node-a") is None
-        await eventually(lambda: gets(server) == 1)
-        assert store.node_of("node-a") is None
+        assert changed == ["node-a", "node-a"]
 
 
 async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
