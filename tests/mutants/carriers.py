@@ -70,7 +70,6 @@ def _patched(*targets: tuple[Any, str, Any]) -> Patch:
 
 _described, _attribute, _without_ended = plan.described, memory.attribute, memory.without_ended
 _wire_members = durable.wire_members
-_certify = chain.certify
 _first_hit, _pod_of, _suspects_of = plan.first_hit, gathering.pod_of, gathering.SightGatherer._suspects_of
 _attributed = memory._attributed
 
@@ -204,10 +203,7 @@ CLAUSES: Final = (
     ),
     Clause(
         name="lost run ended", says="a pod of which a run is lost gets no certificate", scenario="classic, lost run",
-        without=_patched(
-            (chain, "certify", lambda *seen, **known: _certify(*seen, **known | {"has_lost_run": False})),
-            (gathering.SightGatherer, "_is_over", lambda _self, _suspect: True),
-        ),
+        without=_patched((chain, "shows_lost_run", lambda _version: False)),
     ),
     Clause(
         name="absent forgotten", says="a pod that a LIST does not show is a suspect", scenario="deep: gap, session",

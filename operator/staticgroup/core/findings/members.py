@@ -306,7 +306,7 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             reason="EndNotSeen",
             sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
             remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
-            "it has been silent for long",
+            "the pod is gone and has been silent for long",
             subject=Subject(pod_name=suspect.pod_name),
         )
 
