@@ -21,7 +21,7 @@ from simulator.faults.registry import restore_etcd
 from simulator.kubernetes.objects import PODS, uid_of
 from simulator.kubernetes.watch_log import Event
 from simulator.schedules.changes import Changes
-from simulator.schedules.drawing import Change, ChangeKind
+from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import WorldSettings, plain_team
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import World

@@ -18,7 +18,7 @@ from simulator.kafka.requests import AppliedLeave
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.watch_log import Event
 from simulator.schedules.changes import Changes, protocol_spec
-from simulator.schedules.drawing import Change, ChangeKind
+from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 

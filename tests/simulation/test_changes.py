@@ -16,7 +16,7 @@ from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import Json
 from simulator.schedules.changes import COPY, ELSEWHERE, Changes, protocol_spec
-from simulator.schedules.drawing import Change, ChangeKind
+from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.teams import GROUP, WORKLOAD, Team
 from simulator.world.world import World, WorldSettings

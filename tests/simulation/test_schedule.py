@@ -12,7 +12,7 @@ import pytest
 from simulator.faults import FAULTS
 from simulator.oracles.assumptions import Assumption
 from simulator.oracles.promises import Breach, Violation
-from simulator.schedules.drawing import ChangeKind
+from simulator.schedules.drawn_changes import ChangeKind
 from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
 from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
 

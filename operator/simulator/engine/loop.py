@@ -15,9 +15,11 @@ import asyncio
 import gc
 import heapq
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import Context, ContextVar, copy_context
+from contextvars import Context, ContextVar
 from random import Random
 from typing import Any, Final, TypeVar
+
+from .handles import Handle, Timer, close
 
 T = TypeVar("T")
 BATCHES_AT_ONE_INSTANT_MAX: Final = 100_000
@@ -141,46 +143,6 @@ class _Task(asyncio.Task[Any]):
         return self._number
 
 
-class _Handle(asyncio.Handle):
-    """A callback of a loop that is never debugged: asyncio asks its loop about that each time."""
-
-    __slots__ = ()
-
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[Any, ...], loop: SimulationLoop, context: Context | None
-    ) -> None:
-        self._callback, self._args, self._loop = callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-
-
-class _Timer(asyncio.TimerHandle):
-    """Likewise, for later; its place in the heap is its time, which is compared first and without Python code."""
-
-    __slots__ = ()
-
-    def __init__(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        args: tuple[Any, ...],
-        loop: SimulationLoop,
-        context: Context | None,
-    ) -> None:
-        self._callback, self._args, self._loop = callback, args, loop
-        self._context = copy_context() if context is None else context
-        self._cancelled = False
-        self._repr = self._source_traceback = None
-        self._when, self._scheduled = when, True
-
-    __eq__ = object.__eq__
-    __hash__ = object.__hash__
-
-    def __lt__(self, other: object) -> bool:
-        return False
-
-
 class SimulationLoop(asyncio.BaseEventLoop):
     """An event loop whose clock is a number.
 
@@ -260,7 +222,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Put a callback among those that are due, as asyncio does, without its checks of threads and debugging."""
-        handle = _Handle(callback, args, self, context)
+        handle = Handle(callback, args, self, context)
         self._ready.append(handle)  # type: ignore[attr-defined]
         return handle
 
@@ -268,7 +230,7 @@ class SimulationLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         """Put a callback among those that will be due, likewise."""
-        timer = _Timer(when, callback, args, self, context)
+        timer = Timer(when, callback, args, self, context)
         heapq.heappush(self._scheduled, (when, timer))  # type: ignore[attr-defined]
         return timer
 
@@ -374,23 +336,11 @@ class SimulationLoop(asyncio.BaseEventLoop):
                 gathered.cancel()
             is_over = True
         for task in asyncio.all_tasks(self):
-            _close(task)
+            close(task)
         self.run_until_complete(self.shutdown_asyncgens())
         for process in self._processes:
             process._graveyard.clear()
         self.close()
-
-
-def _close(task: asyncio.Task[Any]) -> None:
-    """End a coroutine that waits even in its cleanup, so that the garbage collector need not."""
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
-    coroutine = task.get_coro()
-    while coroutine is not None:
-        try:
-            coroutine.close()
-        except RuntimeError:
-            continue  # it awaited something in a `finally`: go on to the next one
-        return
 
 
 def _take_exception(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ from coordinator_model.streams.messages import (
 
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
+from .births import Births
 from .network import ConnectionLost, Exchange, KafkaLink
 from .requests import AppliedLeave, group_of, java_hash, operation
 from .shard import Shard, refusal
@@ -64,6 +65,7 @@ class ModelKafkaCluster:
     applied: every entry of every LeaveGroup, and every leave from a streams group, that a coordinator decided on, in
         order.
     on_applied: called with each of them at once, before its answer leaves the broker.
+    births: who created each member id, and when.
     on_released: called likewise with each temporary leave of a static member, from any sender.
     denied: (principal, operation) pairs that the authorizer refuses on every group; operations: READ, DESCRIBE,
         DESCRIBE_CONFIGS, DESCRIBE_TOPIC.
@@ -94,20 +96,12 @@ class ModelKafkaCluster:
         self._deaths = dict.fromkeys(self.brokers, 0)
         self._at_broker: dict[int, dict[Exchange, None]] = {node_id: {} for node_id in self.brokers}
         self._shards: dict[int, Shard] = {}
-        self._requester: Exchange | None = None
-        self._uuids = 0
-        self._creators: dict[str, KafkaLink] = {}
-        self._born_s: dict[str, float] = {}
+        self.births = Births(loop)
 
     # what clients do ------------------------------------------------------------------------------------------------
 
     async def request(
-        self,
-        link: KafkaLink,
-        request: Request,
-        *,
-        node_id: int | None = None,
-        timeout_s: float | None = None,
+        self, link: KafkaLink, request: Request, *, node_id: int | None = None, timeout_s: float | None = None,
         principal: str | None = None,
     ) -> Response:
         """Send a request to a broker and wait for its answer.
@@ -140,12 +134,7 @@ class ModelKafkaCluster:
         return response
 
     def exchange(
-        self,
-        link: KafkaLink,
-        node_id: int,
-        work: Callable[[Exchange], None],
-        *,
-        timeout_s: float | None = None,
+        self, link: KafkaLink, node_id: int, work: Callable[[Exchange], None], *, timeout_s: float | None = None,
         principal: str | None = None,
     ) -> asyncio.Future[Any]:
         """Carry any question to a broker; `work` answers it there by `Exchange.reply`.
@@ -212,32 +201,14 @@ class ModelKafkaCluster:
         if shard is None:
             up = [node_id for node_id in self.brokers if node_id not in self._down]
             shard = Shard(self.loop, index, up[index % len(up)] if up else None, self._make_coordinator)
-            shard.on_request = self._asked_by
+            shard.on_request = self.births.note_request
             self._shards[index] = shard
         return shard
-
-    def creator_of(self, member_id: str) -> KafkaLink:
-        """Return the client whose request created a member id.
-
-        Raises
-        ------
-        KeyError: nobody did.
-        """
-        return self._creators.get(member_id) or self._creators[member_id.rpartition("-")[2]]
-
-    def born_s(self, member_id: str) -> float:
-        """Return when a member id was created, virtual seconds; raises KeyError as `creator_of` does."""
-        return self._born_s.get(member_id) or self._born_s[member_id.rpartition("-")[2]]
 
     # faults -----------------------------------------------------------------------------------------------------------
 
     def fail_over(
-        self,
-        group_id: str,
-        *,
-        to: int | None = None,
-        is_clean: bool = True,
-        outage_s: float = 0.3,
+        self, group_id: str, *, to: int | None = None, is_clean: bool = True, outage_s: float = 0.3,
         loading_s: float = 0.0,
     ) -> None:
         """Move the coordination of a group to another broker.
@@ -357,11 +328,7 @@ class ModelKafkaCluster:
         return dict(getattr(self.coordinator(group_id).groups.get(group_id), "static_members", ()))
 
     def _note_leave(
-        self,
-        request: LeaveGroupRequest,
-        response: LeaveGroupResponse,
-        exchange: Exchange,
-        holders: Mapping[str, str],
+        self, request: LeaveGroupRequest, response: LeaveGroupResponse, exchange: Exchange, holders: Mapping[str, str],
     ) -> None:
         for member in response.members:
             applied = AppliedLeave(
@@ -408,22 +375,8 @@ class ModelKafkaCluster:
         for hook in self.on_released:
             hook(applied)
 
-    def _asked_by(self, exchange: Exchange | None, request: Request) -> None:
-        self._requester = exchange
-        if isinstance(request, EpochHeartbeatRequest) and request.member_epoch == 0 and exchange is not None:
-            self._creators.setdefault(request.member_id, exchange.link)
-            self._born_s.setdefault(request.member_id, self.loop.time())
-
-    def _new_uuid(self) -> str:
-        self._uuids += 1
-        uuid = f"{self._uuids:08x}"
-        if self._requester is not None:
-            self._creators[uuid] = self._requester.link
-            self._born_s[uuid] = self.loop.time()
-        return uuid
-
     def _make_coordinator(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.settings, image=self._image, new_uuid=self._new_uuid)
+        coordinator = GroupCoordinator(self.settings, image=self._image, new_uuid=self.births.new_uuid)
         coordinator.group_configs = self.group_configs
         return coordinator
 

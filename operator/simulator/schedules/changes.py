@@ -18,7 +18,7 @@ from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS, Json, merged
 from ..kubernetes.users import stateful_set
 from ..world import teams
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
-from .drawing import Change, ChangeKind
+from .drawn_changes import Change, ChangeKind
 
 OBSERVED_WITHIN_S = 30.0
 BETWEEN_PODS_S = 15.0

@@ -21,6 +21,7 @@ from staticgroup.core.members.node_gone import NodeLifecycle
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
 from ..world.world import WorldSettings
+from .drawn_changes import PRESETS_OF_WORKERS, Change, ChangeKind, draw_changes
 
 T = TypeVar("T")
 
@@ -41,7 +42,6 @@ PRESETS = {
     Preset.DEBEZIUM: 0.5,
     Preset.CUSTOM: 1.0,
 }
-PRESETS_OF_WORKERS = (Preset.CONNECT, Preset.DEBEZIUM)
 SUFFIXES = {
     SuffixStyle.NONE: 4.0,
     SuffixStyle.AUTO: 2.0,
@@ -111,36 +111,6 @@ class Rivalry(StrEnum):
 
 
 RIVALRIES = {Rivalry.NOBODY: 16.0, Rivalry.APART: 2.0, Rivalry.SAME_IDS: 2.5, Rivalry.SAME_WORKLOAD: 0.4}
-
-
-class ChangeKind(StrEnum):
-    """What members become for a while, or which other pod has their ids."""
-
-    PROTOCOL = "rolls to clients of the other protocol"
-    DYNAMIC = "rolls to clients without ids, or with ids again"
-    COPY = "copies a pod's id into a second workload"
-    OUTSIDER = "copies a pod's id out of the cluster"
-
-
-CHANGES = {ChangeKind.PROTOCOL: 2.0, ChangeKind.DYNAMIC: 1.2, ChangeKind.COPY: 1.0, ChangeKind.OUTSIDER: 1.0}
-CHANGED_SHARE = 0.3
-"""Of the schedules in which something of this kind happens."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """One change of this kind.
-
-    Parameters
-    ----------
-    after_s: from the beginning of the busy time; lasts_s: until it is taken back.
-    is_in_spec: the StaticGroup names the new protocol, too; of PROTOCOL only.
-    """
-
-    kind: ChangeKind
-    after_s: float
-    lasts_s: float
-    is_in_spec: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,32 +336,6 @@ def _pod_spec(rng: Random) -> Json:
     if rng.random() < 0.15:
         init.append({"name": "proxy", "image": "shop/proxy:1", "restartPolicy": "Always"})
     return {"initContainers": init} if init else {}
-
-
-def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, ...]:
-    """Draw what changes about the members, from a source of its own: what else a seed draws does not depend on it.
-
-    Workers of Connect and applications of Kafka Streams have no KIP-848 protocol. No operator sees
-    what runs outside of the cluster, so its ids must not be declared exclusive.
-    """
-    source = Random(f"changes/{rng.getstate()[1][:4]}")
-    if source.random() >= CHANGED_SHARE:
-        return ()
-    allowed = dict(CHANGES)
-    if "role" in team.spec or team.identity.get("preset") in (Preset.KAFKA_STREAMS, *PRESETS_OF_WORKERS):
-        del allowed[ChangeKind.PROTOCOL]
-    if has_others:
-        del allowed[ChangeKind.OUTSIDER]
-    kinds = {pick(source, allowed) for _ in range(source.choice((1, 2)))}
-    return tuple(
-        Change(
-            kind=kind,
-            after_s=source.uniform(10, 350),
-            lasts_s=source.uniform(20, 220),
-            is_in_spec=source.random() < 0.7,
-        )
-        for kind in sorted(kinds)
-    )
 
 
 def _without_exclusive(team: Team) -> Team:

@@ -17,7 +17,8 @@ from ..faults import FAULTS, Fault, carry_out
 from ..oracles.promises import Breach, Violation
 from ..world.rest import violations_at_rest
 from ..world.world import World
-from .drawing import ChangeKind, draw_world
+from .drawing import draw_world
+from .drawn_changes import ChangeKind
 from .installation import Town
 from .repository import APPLIED_AGAIN, repository_source
 

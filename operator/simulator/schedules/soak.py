@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..faults import FAULTS
-from .drawing import ChangeKind
+from .drawn_changes import ChangeKind
 from .schedule import Verdict, run
 
 REMOVAL_SHARE, ZOMBIE_SHARE = 0.30, 0.20

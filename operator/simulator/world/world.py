@@ -105,7 +105,7 @@ class World(OracleFeed):
         self.processes = ProcessTable(
             self.loop,
             program_of=self.programs,
-            creator_of=self.kafka.creator_of,
+            creator_of=self.kafka.births.creator_of,
             trace=self.trace,
             translate=lambda node, address: node_address(node) if settings.address_of == "node" else address,
         )
@@ -131,7 +131,7 @@ class World(OracleFeed):
             uid_of(cluster),
             self._stopped_since_s,
             self._reporting_since_s,
-            born_s=self.kafka.born_s,
+            born_s=self.kafka.births.born_s,
             shows_address=self._shows_address,
             assumptions=Assumptions(settle_s=settings.settle_s),
             are_deleted_nodes_off=settings.nodes_outlive_machines,

@@ -8,6 +8,7 @@ Sources: KIP-345 (static membership); `Topic.validate` (length and alphabet); KE
 
 import hashlib
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -37,6 +38,15 @@ SCOPE_LENGTH = 8
 def may_become(carried: str, instance_id: str) -> bool:
     """Tell whether a client with this id may hold another one: the same, or with a separator and anything appended."""
     return instance_id == carried or any(instance_id.startswith(carried + separator) for separator in SEPARATORS)
+
+
+def first_that_may_become(carried: str, instance_ids: Sequence[str]) -> int | None:
+    """Return the index of the first of sorted ids that a client with an id may hold; None when there is none."""
+    for start in (carried, *(carried + separator for separator in SEPARATORS)):
+        at = bisect_left(instance_ids, start)
+        if at < len(instance_ids) and may_become(carried, instance_ids[at]):
+            return at
+    return None
 
 
 class InvalidInstanceIdError(ValueError):

@@ -23,7 +23,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("pods that exist forgotten", _BOOK, RECORDS, ("        if after.object_present:\n            self._gone.pop", "        if False:\n            self._gone.pop")),
     ("suspects forgotten before the ended", _BOOK, RECORDS, ("for state in (PodState.DEAD, PodState.SUSPECT):", "for state in (PodState.SUSPECT, PodState.DEAD):")),
     ("pods that are gone kept without bound", _BOOK, RECORDS, ("if len(self._gone) <= self._gone_max:", "if True:")),
-    ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("            self._lost.add(after.uid)", "            pass")),
+    ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        self._lost.update((after.uid,) if after.has_lost_run else ())", "        pass")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
     ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
     ("node that an older version tells of forgotten", _BOOK, BOOK, (" is_node_known=folded.is_node_known, provider=folded.provider,\n", "\n")),

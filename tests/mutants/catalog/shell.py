@@ -128,7 +128,7 @@ SHELL = (
         "restart of a pod not worth a look",
         "kube/pods/book.py",
         ("tests/unit/kube/pods/test_book.py",),
-        (", _ends(i), shown, i.has_lost_run", ", _ends(i), i.instance_ids, i.has_lost_run"),
+        ("i.ids_are_fixed, i.restarts, i.session_timeouts_ms", "i.ids_are_fixed, i.session_timeouts_ms"),
     ),
     mutant(
         "planning skipped while a member may be locked out",

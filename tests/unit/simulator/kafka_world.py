@@ -39,7 +39,7 @@ class KafkaWorld:
         self.programs = Programs({}, cluster=self.cluster, meter=self.meters, seed=seed, trace=self.trace)
         self.configure(**consumer)
         self.table = ProcessTable(
-            self.loop, program_of=self.programs, creator_of=self.cluster.creator_of, trace=self.trace
+            self.loop, program_of=self.programs, creator_of=self.cluster.births.creator_of, trace=self.trace
         )
         self.table.on_exit = lambda node, pod_uid, container, exit_code: self.exits.append((pod_uid, exit_code))
         self.gateway = ModelKafkaGateway(self.cluster, name="operator-a", rng=random.Random(1))

@@ -15,8 +15,9 @@ import pytest
 from pydantic import BaseModel
 
 from simulator.oracles.issued_ids import GroupLife, scope_of
-from simulator.schedules import drawing
-from simulator.schedules.drawing import Arrival, ChangeKind, Drawn, Rivalry, draw_world
+from simulator.schedules import drawing, drawn_changes
+from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
+from simulator.schedules.drawn_changes import ChangeKind
 from simulator.world.teams import GROUP, static_group
 from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
@@ -99,7 +100,7 @@ def _body(team: Any) -> dict[str, Any]:
 
 
 def test_every_table_of_weights_names_every_value() -> None:
-    tables = [t for t in vars(drawing).values() if isinstance(t, dict) and t and isinstance(next(iter(t)), StrEnum)]
+    tables = [t for m in (drawing, drawn_changes) for t in vars(m).values() if isinstance(t, dict) and t and isinstance(next(iter(t)), StrEnum)]
     assert len(tables) >= 9
     for table in tables:
         assert set(table) == set(type(next(iter(table))))
@@ -139,7 +140,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
 
 def test_what_else_a_seed_draws_does_not_depend_on_changes(monkeypatch: pytest.MonkeyPatch, drawn: list[Drawn]) -> None:
     """Seeds that are known to show something go on to show it, as long as nothing of this kind happens in them."""
-    monkeypatch.setattr(drawing, "CHANGED_SHARE", 0.0)
+    monkeypatch.setattr(drawn_changes, "CHANGED_SHARE", 0.0)
     for n, before in enumerate(drawn[:300]):
         without = draw_world(Random(f"world/{n}"))
         assert without.changes == ()

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from zlib import crc32
 
+from ..objects import Json
+from .pod_worker import PodWorker
+
 
 class Addresses:
     """The range of one node.
@@ -15,9 +18,11 @@ class Addresses:
     Parameters
     ----------
     name: of the Node, which the range belongs to, whatever machine has it.
+    host: the machine.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, host: str) -> None:
+        self._host = host
         self._prefix = f"10.{crc32(name.encode()) % 200 + 20}.0"
         self._given: dict[str, int] = {}
 
@@ -30,6 +35,13 @@ class Addresses:
     def give_back(self, uid: str) -> None:
         """Take the address of a pod of which nothing runs any more."""
         self._given.pop(uid, None)
+
+    def shown(self, worker: PodWorker) -> Json:
+        """Return what a status says of a pod's addresses: they are known once its sandbox is there."""
+        if not any(record.run for record in worker.records):
+            return {}
+        address = self.of(worker.uid)
+        return {"podIP": address, "podIPs": [{"ip": address}], "hostIP": node_address(self._host)}
 
 
 def node_address(host: str) -> str:

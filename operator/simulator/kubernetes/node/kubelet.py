@@ -15,18 +15,10 @@ from typing import Any, Final
 
 from ...engine.loop import SimulationLoop
 from ..api_server import ApiServer
-from ..objects import (
-    NODES,
-    PODS,
-    Json,
-    is_terminating,
-    name_of,
-    namespace_of,
-    uid_of,
-)
+from ..objects import NODES, PODS, Json, is_terminating, name_of, namespace_of, uid_of
 from ..storage import ApiError
 from ..watch_log import Event, Selector
-from .addresses import Addresses, node_address
+from .addresses import Addresses
 from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
 from .kills import Kills
 from .machine import Machine
@@ -55,7 +47,7 @@ class Kubelet(Machine):
         super().__init__(server, loop, processes, **parts)
         self.rejections = 0
         self.kills = Kills(processes, self.host, self._note)
-        self.addresses = Addresses(self.name)
+        self.addresses = Addresses(self.name, self.host)
         self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
@@ -130,10 +122,8 @@ class Kubelet(Machine):
                 self._workers.pop(uid)
                 self._reap(uid)
             else:
-                worker.is_orphan = True
-                self._terminate(
-                    worker, float(worker.pod["spec"].get("terminationGracePeriodSeconds", 30)), "object gone"
-                )
+                worker.is_orphan, grace_s = True, worker.pod["spec"].get("terminationGracePeriodSeconds", 30)
+                self._terminate(worker, float(grace_s), "object gone")
             return
         if worker is None:
             self._admit(pod)
@@ -249,14 +239,9 @@ class Kubelet(Machine):
         self._exits.pop((worker.uid, record.name), None)
         self._note("container started", pod=worker.name, uid=worker.uid[:8], container=record.name, run=record.run)
         self._processes.start(
-            node=self.host,
-            namespace=worker.namespace,
-            pod_name=worker.name,
-            pod_uid=worker.uid,
-            container=record.name,
-            environment=environment(worker.pod, record.name),
-            address=self.addresses.of(worker.uid),
-        )
+            node=self.host, namespace=worker.namespace, pod_name=worker.name, pod_uid=worker.uid, container=record.name,
+            environment=environment(worker.pod, record.name), address=self.addresses.of(worker.uid),
+        )  # fmt: skip
         if self.timings.ready_s is not None:
             self._later(self._draw(self.timings.ready_s), self._set_ready, worker, record.name, record.run)
 
@@ -301,9 +286,8 @@ class Kubelet(Machine):
             at_s, exit_code = self._exits[worker.uid, record.name]
             record.end(at_s, exit_code)
             has_changed = True
-            self._note(
-                "container terminated", pod=worker.name, uid=worker.uid[:8], container=record.name, exit=exit_code
-            )
+            shown = {"uid": worker.uid[:8], "container": record.name, "exit": exit_code}
+            self._note("container terminated", pod=worker.name, **shown)
         if worker.stage is Stage.TERMINATING:
             self._go_on_ending(worker)
         elif worker.stage is Stage.RUNNING:
@@ -397,13 +381,6 @@ class Kubelet(Machine):
 
     # -- status
 
-    def _shown_addresses(self, worker: PodWorker) -> Json:
-        """Return what a status says of a pod's addresses: they are known once its sandbox is there."""
-        if not any(record.run for record in worker.records):
-            return {}
-        address = self.addresses.of(worker.uid)
-        return {"podIP": address, "podIPs": [{"ip": address}], "hostIP": node_address(self.host)}
-
     def _post(self, worker: PodWorker) -> None:
         """Write a pod's status, or remember that it is due."""
         worker.is_dirty = True
@@ -414,7 +391,7 @@ class Kubelet(Machine):
             return
         worker.is_dirty = False
         old_phase = (present.get("status") or {}).get("phase")
-        status = worker.status(present, self._loop.time()) | self._shown_addresses(worker)
+        status = worker.status(present, self._loop.time()) | self.addresses.shown(worker)
         if old_phase in ("Succeeded", "Failed") and status["phase"] not in ("Succeeded", "Failed"):
             return  # a terminal phase is never taken back
         worker.pod = self._server.patch_status(PODS, present, status, manager="kubelet")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ...api import remedies
-from ...api.identifiers import SEPARATORS, may_become
+from ...api.identifiers import first_that_may_become
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from ...api.resources.status import ExceptionKind
@@ -344,7 +343,8 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
     seats = sorted(table.wanted, key=lambda seat: seat.key) if snapshot.copies else []
     keys = [seat.key for seat in seats]
     for pod in snapshot.copies:
-        seat = next((seats[at] for i in sorted(pod.instance_ids) if (at := _first_of(i, keys)) is not None), None)
+        found = (first_that_may_become(i, keys) for i in sorted(pod.instance_ids))
+        seat = next((seats[at] for at in found if at is not None), None)
         if seat is not None:
             yield Finding(
                 kind=ExceptionKind.CONFLICTING,
@@ -370,15 +370,6 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
                 "the pod",
                 subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
             )
-
-
-def _first_of(carried: str, keys: Sequence[str]) -> int | None:
-    """Return the index of the first of the ids that a client with the given id may hold; None when there is none."""
-    for start in (carried, *(carried + separator for separator in SEPARATORS)):
-        at = bisect_left(keys, start)
-        if at < len(keys) and may_become(carried, keys[at]):
-            return at
-    return None
 
 
 def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:

@@ -47,9 +47,8 @@ class Change:
 
 def _visible(i: KnownPod) -> tuple[object, ...]:
     """Return the facts that decisions read; a new resourceVersion alone changes none."""
-    shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses)
-    is_there = (i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name)
-    return (i.state, is_there, _ends(i), shown, i.has_lost_run)
+    shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses, i.has_lost_run)
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown)
 
 
 def _ends(pod: KnownPod | None) -> tuple[object, ...]:
@@ -171,8 +170,7 @@ class PodBook:
 
     def _store(self, before: KnownPod | None, after: KnownPod) -> Change:
         self.index.put(after)
-        if after.has_lost_run:
-            self._lost.add(after.uid)
+        self._lost.update((after.uid,) if after.has_lost_run else ())
         if after.object_present:
             self._gone.pop(after.uid, None)
         else:
