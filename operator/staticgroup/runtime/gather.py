@@ -51,12 +51,19 @@ _OF_SETTINGS = (KafkaProblemKind.AUTHENTICATION_FAILED, KafkaProblemKind.TLS_FAI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Described:
-    """What a round begins with: connection settings, the group, and when it was asked for (Unix, monotonic seconds)."""
+    """What a round begins with.
+
+    Parameters
+    ----------
+    at_s, monotonic_s: when the group was asked for, seconds since the Unix epoch and monotonic seconds.
+    took_s: how long the answer took.
+    """
 
     settings: ConnectionSettings | KafkaProblem
     group: GroupView | KafkaProblem
     at_s: float
     monotonic_s: float
+    took_s: float = 0.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -98,7 +105,8 @@ class Gatherer:
         )
         if isinstance(found, KafkaProblem):
             self.note_problem(connection_of(spec, namespace), found)
-        return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s)
+        took_s = self.monotonic_s() - monotonic_s
+        return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s, took_s=took_s)
 
     def note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
         """Count a problem, and read the settings of a connection again that may be wrong."""
@@ -232,8 +240,8 @@ class Gatherer:
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
-            described_at_s=described.monotonic_s, dated_at_s=described.at_s, brokers=self._brokers(group, spec),
-            ids_since_s=self._ids_since_s(group, spec, naming),
+            described_at_s=described.monotonic_s, dated_at_s=described.at_s, took_s=described.took_s,
+            brokers=self._brokers(group, spec), ids_since_s=self._ids_since_s(group, spec, naming),
         )
 
     def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:

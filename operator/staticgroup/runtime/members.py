@@ -41,13 +41,14 @@ class SightGatherer:
 
     async def gather(
         self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members,
-        *, described_at_s: float, dated_at_s: float, brokers: str, ids_since_s: float = 0.0,
+        *, described_at_s: float, dated_at_s: float, brokers: str, took_s: float = 0.0, ids_since_s: float = 0.0,
     ) -> Sight:
         """Return what is known after one describe, once the pod watch has passed a consistent read behind it.
 
         Parameters
         ----------
         described_at_s, dated_at_s: when the group was asked for, monotonic seconds and seconds since the Unix epoch.
+        took_s: how long the answer took.
         brokers: another text where the group was asked for elsewhere: what is not described there is not silent.
         ids_since_s: since when anybody can know an id of the StaticGroup, Unix seconds; 0.0: for ever.
 
@@ -69,8 +70,8 @@ class SightGatherer:
         # Nothing has ended while the watch is not whole: a replay may still show that a run was lost before that end.
         ended = (gone - nodeless) | frozenset(self._ended(members, doubtful))
         sight = Sight(
-            watch=watch_under(watch, brokers), described_at_s=described_at_s, ends=self.pods.ends,
-            dated_at_s=dated_at_s + max(0.0, self.clock_ahead_s()),
+            watch=watch_under(watch, brokers), described_at_s=described_at_s, took_s=took_s, ends=self.pods.ends,
+            dated_at_s=dated_at_s + took_s + max(0.0, self.clock_ahead_s()),
             ended=ended if watch else frozenset(), back=frozenset(self._back(members)) if watch else frozenset(),
             present=frozenset(self._present(members, doubtful)), suspects=doubtful, has_passed=has_passed,
             nodeless=nodeless,

@@ -159,12 +159,6 @@ FACTS = (
         NODES,
         (" if self._is_readable else None", ""),
     ),
-    mutant(
-        "what waited for nodes forgotten once they may be listed",
-        "kube/nodes/store.py",
-        NODES,
-        ("if self._is_readable and not was_readable:", "if False:"),
-    ),
 )
 
 FIXED_IDS = tuple(

@@ -25,7 +25,6 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("pods that are gone kept without bound", _BOOK, RECORDS, ("if len(self._gone) <= self._gone_max:", "if True:")),
     ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        self._lost.update((after.uid,) if after.has_lost_run else ())", "        pass")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
-    ("version that waited for its node judged without it", _BOOK, BOOK, ("        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]\n", "        waiting: list[PodVersion] = []\n")),
     ("node that an older version tells of forgotten", _BOOK, BOOK, (" is_node_known=folded.is_node_known, provider=folded.provider,\n", "\n")),
     ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and shows", "return shows")),
     # the Lease

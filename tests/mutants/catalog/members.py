@@ -19,16 +19,18 @@ CARRIERS = tuple(
 SUSPECTS = tuple(
     mutant(name, "core/members/carriers.py", MEMBERS, change)
     for name, change in (
-        ("suspect dropped at once", ("if now_s - since_s < settle_s:", "if False:")),
-        ("suspect never dropped", ("if now_s - since_s < settle_s:", "if True:")),
+        ("suspect dropped at once", ("if asked_at_s - since_s < settle_s:", "if False:")),
+        ("suspect never dropped", ("if asked_at_s - since_s < settle_s:", "if True:")),
         ("suspect that holds its seat is silent", ("    return attribution is None or attribution.is_guessed or suspect.uid in attribution.carriers", "    return attribution is None or attribution.is_guessed")),
         ("guessed member silences a suspect", (" or attribution.is_guessed or", " or")),
         ("member of whom nothing is known silences a suspect", ("    return attribution is None or attribution.is_guessed", "    return attribution is not None and (attribution.is_guessed)")),
         ("one silent seat of a suspect is enough", ("suspect.uid in present or any(", "suspect.uid in present or all(")),
         ("seats that a suspect cannot hold are its own", ("any(may_hold(suspect, i) for i in ids)", "any(True for i in ids)")),
         ("suspect whose object exists is silent", ("if suspect.uid in present or any(", "if any(")),
-        ("silence goes on over a pause", ("now_s if is_first or suspect.silent_since_s is None", "now_s if suspect.silent_since_s is None")),
-        ("silence begins anew at each look", ("now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s", "now_s")),
+        ("silence begins with the question", ("since_s = answered_at_s if", "since_s = asked_at_s if")),
+        ("silence lasts until the answer", ("if asked_at_s - since_s < settle_s:", "if answered_at_s - since_s < settle_s:")),
+        ("silence goes on over a pause", ("answered_at_s if is_first or suspect.silent_since_s is None", "answered_at_s if suspect.silent_since_s is None")),
+        ("silence begins anew at each look", ("answered_at_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s", "answered_at_s")),
         ("silence outlasts a return", ("kept.append(replace(suspect, silent_since_s=None))", "kept.append(suspect)")),
         ("pod that is lost again is the same case", ('return f"{self.uid}@{self.since_s}@{self.has_lost_run}"', "return self.uid")),
     )
@@ -81,8 +83,8 @@ MEMORY_OF_MEMBERS = tuple(
         ("watch grown up with its first description", ("is_over = is_young and sight.described_at_s - young_since_s >= settle_s", "is_over = is_young")),
         ("watch grown up before a silence", (" - young_since_s >= settle_s", " - young_since_s > 0")),
         ("watch young for ever", ("watch=members.watch if is_still_young else sight.watch,", "watch=members.watch,")),
-        ("pause between descriptions is silence", ("not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S", "False")),
-        ("clock that went back is no pause", ("not 0 <= sight.described_at_s - before_s", "not sight.described_at_s - before_s")),
+        ("pause between descriptions is silence", ("not 0 <= answered_at_s - before_s <= PAUSE_MAX_S", "False")),
+        ("clock that went back is no pause", ("not 0 <= answered_at_s - before_s", "not answered_at_s - before_s")),
         ("end of long ago explains a new member", ("sight.last_end.get(instance_id, 0) > members.ends_seen", "sight.last_end.get(instance_id, 0) > 0")),
         ("end that a standby saw long ago explains a new member", ("has_one_ended=bool(members.watch_described) and sight", "has_one_ended=sight")),
         ("address not asked", ("sight.carrying.get(instance_id, frozenset()) if spoken_from is None else (spoken_from,)", "sight.carrying.get(instance_id, frozenset())")),

@@ -15,6 +15,7 @@ FORGOTTEN = ("tests/unit/runtime/test_members_forgotten.py",)
 RESTING = ("tests/unit/runtime/test_plan_cache.py",)
 ORDERED = ("tests/unit/runtime/test_reconciler.py",)
 PREMISES = ("tests/unit/runtime/test_premises.py",)
+SLOW = ("tests/unit/runtime/test_slow_answers.py",)
 CRASHES = ("tests/unit/runtime/test_crash_release.py",)
 
 SIGHTS = (
@@ -40,7 +41,7 @@ SIGHTS = (
     ),
     mutant("member before the present one forgotten", "core/members/memory.py", SIGHT, ("former={**members.former, **replaced}", "former={}")),
     mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ("watch=watch_under(watch, brokers),", "watch=watch,")),
-    mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + max(0.0, self.clock_ahead_s())", "dated_at_s")),
+    mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + took_s + max(0.0, self.clock_ahead_s())", "dated_at_s + took_s")),
     mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("(gone - nodeless) | frozenset(self._ended(members, doubtful))", "gone - nodeless")),
     mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended = (gone - nodeless) | frozenset(", "ended = frozenset(")),
     mutant("suspect whose object is there again stays one", GATHERER, SIGHT, ("back=frozenset(self._back(members))", "back=frozenset()")),
@@ -53,13 +54,14 @@ SIGHTS = (
     mutant("suspects of this very round are no carriers", GATHERER, SIGHT, ("suspects = without_ended(members, sight).suspects", "suspects = members.suspects")),
     mutant("end since the last description not counted", GATHERER, SIGHT, ("max((pod.ended_no for pod in pods), default=0)", "0")),
     mutant("address of a member not asked", GATHERER, SIGHT, ("            if uid is not None:\n                addressed", "            if False:\n                addressed")),
+    mutant("what an answer shows dated to its question", GATHERER, SLOW, ("dated_at_s + took_s + max", "dated_at_s + max")),
     mutant("addresses of suspects forgotten", GATHERER, SIGHT, ("addresses=frozenset(pod.addresses)", "addresses=frozenset()")),
     mutant("deletion of any Node believed", GATHERER, MACHINES, (" and is_worth_it and may_be_gone(suspect, self.lifecycle)", " and is_worth_it")),
     mutant("watch of Nodes believed", GATHERER, MACHINES, ("await self.read_node(suspect.node_name) is None:", "known is None:")),
     mutant("end that a LIST shows before the replay counts", GATHERER, TAKE_OVERS, ("ended=ended if watch else frozenset()", "ended=ended")),
     mutant("second node of a pod bound twice believed", GATHERER, TAKE_OVERS, (" and not pod.has_lost_run else", " else")),
     mutant("Node that a restored etcd forgot believed gone within the clocks", GATHERER, TAKE_OVERS, ("suspect.since_s < since_s + CLOCKS_APART_S", "suspect.since_s < since_s")),
-    mutant("pods of before a take-over not doubted", "kube/pods/book.py", TAKE_OVERS, ("        doubted = [", "        doubted = [] and [")),
+    mutant("pods of before a take-over not doubted", "kube/pods/book.py", TAKE_OVERS, ("        return [self._store(p, replace(p, has_lost_run=True))", "        return [] and [self._store(p, replace(p, has_lost_run=True))")),
     mutant("stored position read before what a LIST shows", "runtime/operator.py", TAKE_OVERS, ("        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))\n        stored = await self.lease.read_position()", "        stored = await self.lease.read_position()\n        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))")),
     mutant("Node read for nothing", GATHERER, MACHINES, ("not is_forgotten and is_worth_it and", "not is_forgotten and")),
     mutant("Node that is gone asked for again and again", GATHERER, MACHINES, ("new = (s for s in doubtful if s.case not in members.taken_in)", "new = (s for s in doubtful)")),
@@ -83,6 +85,7 @@ SIGHTS = (
         ("PodState.LIVE and not suspect.has_lost_run", "PodState.LIVE"),
     ),
     mutant("round rests though a pod became a suspect", "runtime/gather.py", RESTING, (" or memory.stored.suspect_count != self.pods.suspect_count", "")),
+    mutant("status set back by a restore not read again", "runtime/memory/memory.py", ("tests/unit/runtime/test_restored_status.py",), (" and memory.watch == (watch or memory.watch)", "")),
     mutant(
         "stored position passes a suspect that no look has found", "runtime/memory/memory.py", RESTING,
         ("if (i.suspect_count, i.change_count) != (suspects, count)]", "if i.change_count != count]"),

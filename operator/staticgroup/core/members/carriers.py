@@ -127,7 +127,7 @@ class Suspect:
 
 def after_description(
     suspects: Iterable[Suspect], held: Mapping[str, Attribution | None], may_hold: Callable[[Suspect, str], bool], *,
-    present: Collection[str], now_s: float, is_first: bool, settle_s: float,
+    present: Collection[str], asked_at_s: float, answered_at_s: float, is_first: bool, settle_s: float,
 ) -> tuple[Suspect, ...]:
     """Return the suspects that still count for members to come after one description of the group.
 
@@ -136,7 +136,7 @@ def after_description(
     held: each id that a member holds, with the member's attribution; None where it has none yet.
     may_hold: whether a suspect carries an id.
     present: uids of those whose objects exist: as long as one does, nobody forgets that a run of it was lost.
-    now_s: monotonic seconds.
+    asked_at_s, answered_at_s: of the description, monotonic seconds: a silence lasts from an answer to a question.
     is_first: no description came before within a poll interval, so every silence begins anew.
     settle_s: how long a silence must last, seconds.
     """
@@ -146,8 +146,8 @@ def after_description(
         if suspect.uid in present or any(may_hold(suspect, i) for i in ids):
             kept.append(replace(suspect, silent_since_s=None))
             continue
-        since_s = now_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s
-        if now_s - since_s < settle_s:
+        since_s = answered_at_s if is_first or suspect.silent_since_s is None else suspect.silent_since_s
+        if asked_at_s - since_s < settle_s:
             kept.append(replace(suspect, silent_since_s=since_s))
     return tuple(kept)
 

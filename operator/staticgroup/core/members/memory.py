@@ -69,8 +69,9 @@ class Sight:
     ----------
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
     described_at_s: when the group was asked for, monotonic seconds.
-    dated_at_s: the same in seconds since the Unix epoch, by the clock of operator or API server that is ahead; ends of
-        containers are compared with it.
+    took_s: how long the answer took; what it shows became so at the end of this time at the latest.
+    dated_at_s: when it was answered, in seconds since the Unix epoch, by the clock of operator or API server that is
+        ahead; ends of containers are compared with it.
     ends: how many certificates the watch has brought in this process.
     ended: uids of carriers and suspects that have a certificate, or whose node is gone.
     back: uids of suspects whose objects are there after all, with no run lost.
@@ -85,6 +86,7 @@ class Sight:
 
     watch: str
     described_at_s: float
+    took_s: float = 0.0
     dated_at_s: float = 0.0
     ends: int = 0
     ended: frozenset[str] = frozenset()
@@ -160,14 +162,14 @@ def described(
     added = {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
     attributions = kept | known | added
     replaced = {i: a for i, a in members.attributions.items() if attributions.get(i) is not a}
-    before_s = members.described_at_s
+    before_s, answered_at_s = members.described_at_s, sight.described_at_s + sight.took_s
     suspects = after_description(
         members.suspects, {i: attributions.get(i) for i in held}, may_hold,
-        present=sight.present, now_s=sight.described_at_s, settle_s=settle_s,
-        is_first=is_other or before_s is None or not 0 <= sight.described_at_s - before_s <= PAUSE_MAX_S,
+        present=sight.present, asked_at_s=sight.described_at_s, answered_at_s=answered_at_s, settle_s=settle_s,
+        is_first=is_other or before_s is None or not 0 <= answered_at_s - before_s <= PAUSE_MAX_S,
     )
     # This process counts, whatever the age of the watch: the memory of the carriers may have been lost since it began.
-    young_since_s = sight.described_at_s if is_other or members.young_since_s is None else members.young_since_s
+    young_since_s = answered_at_s if is_other or members.young_since_s is None else members.young_since_s
     is_over = is_young and sight.described_at_s - young_since_s >= settle_s
     is_still_young = is_young and not is_over
     is_waiting = bool(suspects) or is_still_young

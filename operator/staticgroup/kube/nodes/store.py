@@ -22,7 +22,7 @@ class NodeStore:
 
     Parameters
     ----------
-    on_change: (node name) facts are new or different; certificates that waited for them can be judged.
+    on_change: (node name) facts are new or different.
     now_s: seconds since the Unix epoch.
     """
 
@@ -43,11 +43,7 @@ class NodeStore:
 
     def readable(self, problem: KubeProblem | None) -> None:
         """Note that nodes may not be listed, or with None that they were."""
-        was_readable = self._is_readable
         self._is_readable = problem is None or problem.kind is not KubeProblemKind.FORBIDDEN
-        if self._is_readable and not was_readable:
-            for name in tuple(self._nodes):
-                self._on_change(name)
 
     def changed(self, raw: dict[str, Any], *, is_deleted: bool) -> None:
         """Take a node as it is now, or the end of one; see `informer.OnObject`."""
@@ -61,7 +57,7 @@ class NodeStore:
         """Take the facts of a Node that exists."""
         known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
         if before is not None:
-            is_other = before.uid == view.uid and before.machine not in ("", view.machine)
+            is_other = before.machine not in ("", view.machine)
             view = replace(view, other_until_s=self._now_s() + CLOCKS_APART_S if is_other else before.other_until_s)
         self._nodes[view.name] = view
         self._vanished.pop(view.name, None)

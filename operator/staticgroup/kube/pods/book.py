@@ -18,7 +18,6 @@ from ...core.evidence.chain import KnownPod, PodState, died, fold, vanish
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.ids.naming import ordinal_of_pod
 
-AWAITING_NODE_MAX: Final = 10_000
 GONE_MAX: Final = 20_000
 """Pods that are kept after they are gone; StaticGroups remember by themselves what they need of them."""
 NodeOf = Callable[[str], NodeView | None]
@@ -87,7 +86,6 @@ class PodBook:
         self._node_of = node_of
         self._now_s = now_s
         self._is_managed = is_managed
-        self._awaiting_node: dict[str, PodVersion] = {}
 
     def take(self, version: PodVersion, *, is_deleted: bool, in_order: bool, listed_at: int = 0) -> Change:
         """Fold one version that the API server shows now.
@@ -134,7 +132,6 @@ class PodBook:
             before, version, self._node_of(version.node_name), from_birth=is_unbound,
             runs_known=self._shows_every_run(version), now_s=self._now_s(),
         )
-        self._await_node(after, version)
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
     def _absorb(self, known: KnownPod, version: PodVersion) -> KnownPod:
@@ -143,7 +140,6 @@ class PodBook:
             known, version, self._node_of(version.node_name), from_birth=known.from_birth,
             runs_known=self._shows_every_run(version), now_s=self._now_s(),
         )
-        self._await_node(folded, version)
         kept = replace(
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
@@ -158,15 +154,6 @@ class PodBook:
         """True for a version that shows what ran before, if another process watched until this one began."""
         # Else a restart of the operator would make a pod whose image was never pulled a suspect for ever.
         return self.is_resumed and shows_every_run(version)
-
-    def _await_node(self, pod: KnownPod, version: PodVersion) -> None:
-        """Keep a terminal version that only lacks the facts of its node."""
-        if pod.state is PodState.DEAD:
-            self._awaiting_node.pop(version.uid, None)
-        elif is_terminal(version) and version.node_name and self._node_of(version.node_name) is None:
-            self._awaiting_node[version.uid] = version
-            if len(self._awaiting_node) > AWAITING_NODE_MAX:
-                del self._awaiting_node[next(iter(self._awaiting_node))]
 
     def _store(self, before: KnownPod | None, after: KnownPod) -> Change:
         self.index.put(after)
@@ -240,14 +227,12 @@ class PodBook:
         return ""
 
     def take_node(self, node_name: str) -> list[Change]:
-        """Judge again versions that waited for this node; doubt pods that its first machine may still run."""
+        """Doubt the pods that the first machine of a node may still run, once another one has it."""
         node = self._node_of(node_name)
         until_s = node.other_until_s if node is not None else 0.0
         there = [p for p in self.index.in_scope("") if p.node_name == node_name] if until_s else []
         before = [p for p in there if p.state is PodState.LIVE and max(p.created_at_s, p.placed_at_s) < until_s]
-        doubted = [self._store(p, replace(p, has_lost_run=True)) for p in before if not p.has_lost_run]
-        waiting = [v for v in self._awaiting_node.values() if v.node_name == node_name]
-        return doubted + [self.take(v, is_deleted=False, in_order=False) for v in waiting]
+        return [self._store(p, replace(p, has_lost_run=True)) for p in before if not p.has_lost_run]
 
     def purge(self) -> None:
         """Bound what is kept of pods that are gone: of the ended the oldest go first, then of the suspects."""
@@ -263,7 +248,6 @@ class PodBook:
                     self.index.remove(pod)
                     del self._gone[uid]
                     self._lost.discard(uid)
-                    self._awaiting_node.pop(uid, None)
 
 
 def _is_back(before: KnownPod, version: PodVersion, listed_at: int) -> bool:

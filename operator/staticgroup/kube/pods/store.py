@@ -321,7 +321,7 @@ class PodStore:
         return len(self._book.index)
 
     def node_changed(self, node_name: str) -> None:
-        """Judge again the ends that waited for the facts of this node."""
+        """Doubt the pods that the first machine of a node may still run, once another one has it."""
         for change in self._book.take_node(node_name):
             self._announce(change)
 

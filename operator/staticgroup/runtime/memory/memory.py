@@ -66,6 +66,7 @@ class Memory:
     status: as this process wrote it last, or first read it. resource_version: of the object when that was last seen.
     expected: a status that was sent and not yet seen; None when there is none.
     is_overwritten: somebody else wrote over our status, so it is written again though nothing changed.
+    watch: name of the pod watch under which the object was last read: another one may begin after a restore of etcd.
     spec: as of the last round; None before the first.
     refusal: why the status cannot be written; None once it was.
     sent_at_s: when a status was last sent. due_s: when the waiting status is written; past if none. Monotonic seconds.
@@ -80,6 +81,7 @@ class Memory:
     resource_version: str
     expected: StaticGroupStatus | None = None
     is_overwritten: bool = False
+    watch: str = ""
     spec: StaticGroupSpec | None = None
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
@@ -164,7 +166,9 @@ class Memories:
         """
         memory = self._by_key.get(key)
         is_known = memory is not None and memory.uid == group.metadata.uid
-        if memory is not None and is_known and memory.expected is None and not self.is_overwritten(key):
+        watch = self.pods.watch(key[0])
+        is_settled = memory is not None and memory.expected is None and memory.watch == (watch or memory.watch)
+        if memory is not None and is_known and is_settled and not self.is_overwritten(key):
             return memory
         body = await self.kube.read_object(names.STATIC_GROUP_PLURAL, *key)
         if body is None:
@@ -174,9 +178,13 @@ class Memories:
             return None
         if memory is None or not is_known:
             self.forget(key)
-            return await self._first_read(key, group, body)
-        await self._catch_up(key, memory, body)
-        return self._by_key.get(key)
+            memory = await self._first_read(key, group, body)
+        else:
+            await self._catch_up(key, memory, body)
+            memory = self._by_key.get(key)
+        if memory is not None:
+            memory.watch = watch
+        return memory
 
     async def _first_read(self, key: Key, group: StaticGroup, body: dict[str, Any]) -> Memory | None:
         read = StaticGroup.from_wire(body)

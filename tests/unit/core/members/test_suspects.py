@@ -16,6 +16,7 @@ SETTLE_S = 600.0
 def after(
     *suspects: Suspect,
     at_s: float = 1_000.0,
+    took_s: float = 0.0,
     held: Mapping[int, Attribution | None] | None = None,
     first: bool = False,
     present: tuple[str, ...] = (),
@@ -23,7 +24,7 @@ def after(
     """One description, in which members hold the ids of these ordinals."""
     return after_description(
         suspects, {id_of(n): a for n, a in (held or {}).items()}, lambda s, i: i in s.instance_ids,
-        present=present, now_s=at_s, is_first=first, settle_s=SETTLE_S,
+        present=present, asked_at_s=at_s, answered_at_s=at_s + took_s, is_first=first, settle_s=SETTLE_S,
     )
 
 
@@ -36,6 +37,14 @@ def test_silence_begins_with_the_first_description_that_shows_its_seat_empty() -
     assert kept.silent_since_s == 1_000.0
     (later,) = after(kept, at_s=1_060.0)
     assert later.silent_since_s == 1_000.0
+
+
+def test_silence_lasts_from_an_answer_to_a_question() -> None:
+    """A describe may be repeated for a minute: what it shows was so at some time in it."""
+    (kept,) = after(suspect(), took_s=50.0)
+    (kept,) = after(kept, at_s=1_640.0, took_s=50.0)
+    assert kept.silent_since_s == 1_050.0
+    assert after(kept, at_s=1_650.0) == ()
 
 
 @pytest.mark.parametrize(("at_s", "left"), [(1_599.9, 1), (1_600.0, 0)])

@@ -8,7 +8,6 @@ import pytest
 from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
-from staticgroup.kube.pods import book as books
 from unit.core.builders import pod_version
 from unit.kube.pods.books import at_version, make_book, see
 from unit.kube.raw_objects import NODE, born, composed, ended, finished, pod, running
@@ -115,15 +114,18 @@ def test_ids_that_were_not_fixed_in_one_version_are_not_fixed_in_whatever_order_
         assert not last.ids_are_fixed
 
 
-def test_terminal_version_waits_for_the_facts_of_its_node() -> None:
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_end_whose_node_is_not_known_counts_once_it_is_and_only_while_the_object_shows_it(is_gone: bool) -> None:
+    """A version that is kept for later would outlive a restore of etcd, after which the pod may run again."""
     nodes: dict[str, NodeView] = {}
     book = make_book(nodes)
     see(book, finished(), 2)
-    assert see(book, finished(), 3, deleted=True).state is PodState.SUSPECT
+    if is_gone:
+        assert see(book, finished(), 3, deleted=True).state is PodState.SUSPECT
     nodes["node-a"] = NODE
-    changes = book.take_node("node-a")
-    assert [(c.pod.state, c.pod.object_present) for c in changes] == [(PodState.DEAD, False)]
     assert book.take_node("node-a") == []
+    if not is_gone:
+        assert see(book, finished(), 2, listed=True).state is PodState.DEAD
 
 
 def test_old_kubelet_never_certifies() -> None:
@@ -251,16 +253,6 @@ def test_deletion_in_the_version_that_was_seen_before_is_believed() -> None:
     book = make_book()
     see(book, pod(), 5)
     assert see(book, pod(), 5, deleted=True).state is PodState.SUSPECT
-
-
-def test_versions_that_wait_for_their_nodes_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "AWAITING_NODE_MAX", 2)
-    nodes: dict[str, NodeView] = {}
-    book = make_book(nodes)
-    for number in range(3):
-        see(book, finished(f"web-{number}", uid=f"u{number}"), 10 + number)
-    nodes["node-a"] = NODE
-    assert [c.pod.uid for c in book.take_node("node-a")] == ["u1", "u2"]
 
 
 @pytest.mark.parametrize("bound_to", ["", "node-b"], ids=["to none yet", "to another node"])

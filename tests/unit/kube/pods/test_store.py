@@ -8,7 +8,7 @@ from staticgroup.core.members.memory import began_s
 from staticgroup.kube import transport as transport_module
 from support.fake_apiserver import FakeApiServer
 from unit.kube.pods.watched import following
-from unit.kube.raw_objects import NODE, eventually, finished, pod
+from unit.kube.raw_objects import eventually, finished, pod
 
 
 async def test_first_start_lists_in_chunks_and_begins_a_watch(server: FakeApiServer) -> None:
@@ -80,18 +80,6 @@ async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server
         await eventually(lambda: world.state() is PodState.DEAD)
         assert (world.watch(), world.gaps) == (watch, [])
         assert ("pods", position, "") in server.watch_starts
-
-
-async def test_node_facts_that_arrive_late_certify_the_end(server: FakeApiServer) -> None:
-    server.put(pod())
-    async with following(server) as world:
-        world.nodes.clear()
-        server.put(finished())
-        server.remove("shop", "web-0")
-        await eventually(lambda: world.state() is PodState.SUSPECT)
-        world.nodes["node-a"] = NODE
-        world.store.node_changed("node-a")
-        assert world.state() is PodState.DEAD
 
 
 async def test_largest_pod_that_anybody_can_write_is_followed_like_any_other(server: FakeApiServer) -> None:
