@@ -42,13 +42,7 @@ _DEADLINE_S = 60.0
 
 
 def chromium() -> str:
-    """Return the path of Chromium, installed first when it is missing and this is root on Debian.
-
-    Raises
-    ------
-    RuntimeError
-        When it is missing and cannot be installed; the text names the packages.
-    """
+    """Return the path of Chromium, installed first when it is missing and this is root on Debian."""
     found = shutil.which("chromium")
     if found:
         return found
@@ -82,13 +76,7 @@ class Page:
     requests: list[str] = field(default_factory=list)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call one DevTools method and return its result.
-
-        Raises
-        ------
-        RuntimeError
-            When the browser refuses, or has ended.
-        """
+        """Call one DevTools method and return its result."""
         self.number += 1
         message: dict[str, Any] = {"id": self.number, "method": method, "params": parameters}
         if self.tab:
@@ -137,13 +125,7 @@ class Page:
         self._await(lambda message: message.get("method") == "Page.loadEventFired")
 
     def evaluate(self, expression: str) -> Any:
-        """Evaluate JavaScript in the page and return its value.
-
-        Raises
-        ------
-        RuntimeError
-            When it throws.
-        """
+        """Evaluate JavaScript in the page and return its value."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "threw"))

@@ -119,15 +119,7 @@ class ObjectStore:
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """Run a server without buckets while the block lasts.
-
-    Raises
-    ------
-    RuntimeError
-        When it cannot be built.
-    AssertionError
-        When it ends or does not answer within 30 s; with the end of its log.
-    """
+    """Run a server without buckets while the block lasts."""
     store = ObjectStore(
         folder=Path(tempfile.mkdtemp(prefix="object-store-")),
         port=ConnectGroup.free_port(),

@@ -63,10 +63,6 @@ class ApiServer:
         Parameters
         ----------
         manager: field manager of the write; empty: the client's own name.
-
-        Raises
-        ------
-        RuntimeError: the API server refuses; what it had no time for is asked again.
         """
         for _ in range(RETRIES_MAX):
             status, text = await self._ask(method, path, body, content, manager)

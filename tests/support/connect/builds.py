@@ -33,15 +33,7 @@ DEFAULT_VERSION = "4.3.1"
 
 
 def ensure_connect(version: str, report: Report) -> Path:
-    """Return the folder with the jars of a Connect worker.
-
-    Raises
-    ------
-    ToolMissing
-        When Java or Maven is missing.
-    RuntimeError
-        When Maven cannot resolve the version.
-    """
+    """Return the folder with the jars of a Connect worker."""
     profile = "reload4j" if version_key(version) < (4,) else "log4j2"
     goal = ["dependency:copy-dependencies", "-DoutputDirectory=libs", "-DincludeScope=runtime"]
 

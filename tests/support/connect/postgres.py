@@ -60,13 +60,7 @@ class Programs:
 
 
 def ensure_programs(report: Report, installed: Path = INSTALLED) -> Programs:
-    """Return PostgreSQL's programs: Debian's where they are installed, otherwise unpacked once into the cache.
-
-    Raises
-    ------
-    ToolMissing
-        When they are not installed and this machine cannot fetch Debian packages.
-    """
+    """Return PostgreSQL's programs: Debian's where they are installed, otherwise unpacked once into the cache."""
     if found := _newest(installed):
         return Programs(folder=found)
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
@@ -117,15 +111,7 @@ class Database:
 
     @classmethod
     def up(cls, report: Report = print, installed: Path = INSTALLED) -> Database:
-        """Start a server on an empty database.
-
-        Raises
-        ------
-        ToolMissing
-            When PostgreSQL's programs cannot be had.
-        AssertionError
-            When it ends or does not answer within 60 s; with the end of its log.
-        """
+        """Start a server on an empty database."""
         programs = ensure_programs(report, installed)
         folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         folder.chmod(0o755)
@@ -169,13 +155,7 @@ class Database:
         shutil.rmtree(self.folder)
 
     def query(self, sql: str) -> list[list[str]]:
-        """Run statements and return the rows of all answers, their values as text, empty for null.
-
-        Raises
-        ------
-        RuntimeError
-            When a statement is refused.
-        """
+        """Run statements and return the rows of all answers, their values as text, empty for null."""
         done = self._psql(sql)
         if done.returncode != 0:
             raise RuntimeError(f"psql: {done.stderr.strip()[-500:]}")
@@ -195,10 +175,8 @@ class Database:
 
         Parameters
         ----------
-        scripts
-            A name to a script in the language of pgbench.
-        per_s
-            Transactions a second.
+        scripts: a name to a script in the language of pgbench.
+        per_s: transactions a second.
         """
         files = []
         for name, text in scripts.items():

@@ -52,10 +52,8 @@ def roll(
 
     Parameters
     ----------
-    group_log
-        What the coordinator wrote: how many rounds there were.
-    end
-        Ends its process; a kubelet's SIGTERM if nothing else is given.
+    group_log: what the coordinator wrote: how many rounds there were.
+    end: ends its process; a kubelet's SIGTERM if nothing else is given.
     """
     before, led = group.await_rest(task_count), group.leader() == name
     began_ms, worker = now_ms(), group.workers[name]

@@ -34,14 +34,11 @@ class GroupSettings:
 
     Parameters
     ----------
-    group_id
-        Names its topics and its folder too.
-    static
-        Whether its workers run with the agent, each with its own name as instance id.
-    protocol
-        `connect.protocol`: eager, compatible or sessioned.
-    session_timeout_ms, rebalance_delay_ms
-        Of static workers by the agent's variables, of others by the worker's own properties.
+    group_id: names its topics and its folder too.
+    static: whether its workers run with the agent, each with its own name as instance id.
+    protocol: `connect.protocol`: eager, compatible or sessioned.
+    session_timeout_ms, rebalance_delay_ms: of static workers by the agent's variables, of others by the worker's own
+        properties.
     """
 
     group_id: str

@@ -75,12 +75,9 @@ def workload(game: Play, pods: int, shared: Path, *, has_agent: bool, **spec: An
 
     Parameters
     ----------
-    shared
-        A folder of this machine for the pods' ticks and names.
-    has_agent
-        Whether the agent is in the workers' JVMs, as `KAFKA_OPTS` of the user's own pod template.
-    spec
-        Adds to the spec of the StatefulSet.
+    shared: a folder of this machine for the pods' ticks and names.
+    has_agent: whether the agent is in the workers' JVMs, as `KAFKA_OPTS` of the user's own pod template.
+    spec: adds to the spec of the StatefulSet.
     """
     for each in (shared, shared / "names", shared / "ticks"):
         each.mkdir(exist_ok=True)

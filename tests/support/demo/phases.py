@@ -92,13 +92,7 @@ def both(function: Callable[[DemoGroup], T], *groups: DemoGroup) -> list[T]:
 
 
 def perform(show: Show) -> None:
-    """Run all scenes and leave the figures in the show.
-
-    Raises
-    ------
-    AssertionError, RuntimeError
-        When something did not happen in time; the text says what.
-    """
+    """Run all scenes and leave the figures in the show."""
     _open(show)
     role = show.role
     scenes = 2 if role.state_pair is None else 3

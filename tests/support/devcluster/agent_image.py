@@ -25,15 +25,7 @@ def agent_jar(project: Path, report: Report = say) -> Path:
 
     Parameters
     ----------
-    project
-        Folder with `pom.xml` and `src/main`.
-
-    Raises
-    ------
-    ToolMissing
-        When a JDK or Maven is missing and cannot be installed.
-    RuntimeError
-        When Maven fails; with what it said first.
+    project: folder with `pom.xml` and `src/main`.
     """
 
     def make(folder: Path) -> None:

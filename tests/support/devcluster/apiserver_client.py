@@ -24,11 +24,6 @@ class ApiServerClient:
         Returns
         -------
         The decoded answer; None when the object does not exist (404).
-
-        Raises
-        ------
-        OSError
-            When the server cannot be reached or answers another error.
         """
         content = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request = urllib.request.Request(

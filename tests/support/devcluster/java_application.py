@@ -41,15 +41,7 @@ def application_jars(project: Path, report: Report = say) -> Path:
 
     Parameters
     ----------
-    project
-        A folder with `pom.xml` and `src`.
-
-    Raises
-    ------
-    ToolMissing
-        When a JDK or Maven is missing and cannot be installed.
-    RuntimeError
-        When Maven cannot resolve or compile something; with what it said.
+    project: a folder with `pom.xml` and `src`.
     """
 
     def make(folder: Path) -> None:
@@ -78,13 +70,7 @@ def application_jars(project: Path, report: Report = say) -> Path:
 
 
 def java_runtime(modules: str = MODULES) -> Path:
-    """Return the folder that holds the Java runtime as `java`, linked from some modules.
-
-    Raises
-    ------
-    ToolMissing
-        When there is no JDK and none can be installed.
-    """
+    """Return the folder that holds the Java runtime as `java`, linked from some modules."""
     ensure_tools(say, TOOLS)
     jlink_version = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -101,14 +87,10 @@ def build_java_image(tag: str, jars: Path, main_class: str, modules: str = MODUL
 
     Parameters
     ----------
-    tag
-        Reference that nodes will know, for instance `localhost/streams-application:0.1.0`.
-    jars
-        A folder of the cache, named by what it was built from.
-    main_class
-        Its full name; arguments of a container replace it.
-    modules
-        Of the Java runtime.
+    tag: reference that nodes will know, for instance `localhost/streams-application:0.1.0`.
+    jars: a folder of the cache, named by what it was built from.
+    main_class: its full name; arguments of a container replace it.
+    modules: of the Java runtime.
 
     Returns
     -------

@@ -51,10 +51,8 @@ class BrokerAdmin:
 
     Parameters
     ----------
-    bootstrap
-        PLAINTEXT addresses.
-    client_settings
-        Further librdkafka settings, for administrators over TLS or SASL.
+    bootstrap: PLAINTEXT addresses.
+    client_settings: further librdkafka settings, for administrators over TLS or SASL.
     """
 
     def __init__(self, bootstrap: str, client_settings: Mapping[str, str] | None = None) -> None:
@@ -95,8 +93,7 @@ class BrokerAdmin:
 
         Parameters
         ----------
-        name
-            The resource, or the prefix; `kafka-cluster` for the cluster.
+        name: the resource, or the prefix; `kafka-cluster` for the cluster.
         """
         self._wait(self._client.create_acls([self._acl(user, operation, kind, name, is_prefix)]))
 

@@ -49,17 +49,7 @@ class Brokers:
 
     @classmethod
     def up(cls, settings: BrokerSettings, report: Report = print) -> Brokers:
-        """Start the cluster, or repair it, or attach to it when it runs already.
-
-        Raises
-        ------
-        ValueError
-            When a cluster of this name exists with other settings.
-        BrokerFailed
-            When a node does not become ready within 90 s.
-        ToolMissing
-            When Java, Maven or openssl is missing.
-        """
+        """Start the cluster, or repair it, or attach to it when it runs already."""
         jars = ensure_jars(settings.version, report)
         ensure_tools(report)
         with lock_folder(folder_of(settings.name)):
@@ -82,13 +72,7 @@ class Brokers:
 
     @classmethod
     def attach(cls, name: str, report: Report = print) -> Brokers:
-        """Return the handle of a cluster that some process started before.
-
-        Raises
-        ------
-        LookupError
-            When there is no such cluster.
-        """
+        """Return the handle of a cluster that some process started before."""
         state = load_state(name)
         if state is None:
             raise LookupError(f"there is no Kafka cluster {name} below {state_root()}")
@@ -143,13 +127,7 @@ class Brokers:
         return self.pid(node) is not None
 
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> int:
-        """Return the node id of a group's coordinator, asking any running node until one knows.
-
-        Raises
-        ------
-        TimeoutError
-            When none of the nodes names one within `timeout_s`.
-        """
+        """Return the node id of a group's coordinator, asking any running node until one knows."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
             for node in filter(self.is_running, self.nodes):

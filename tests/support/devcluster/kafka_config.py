@@ -30,23 +30,15 @@ class BrokerSettings:
 
     Parameters
     ----------
-    name
-        Names the state folder: letters, digits, `-`.
-    nodes
-        1 or 3.
-    bind
-        IP address to listen on and to advertise.
-    security
-        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
+    name: names the state folder: letters, digits, `-`.
+    nodes: 1 or 3.
+    bind: IP address to listen on and to advertise.
+    security: add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
         PLAINTEXT, stays a super user so that tests can administer.
-    users
-        User name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.
-    profile
-        `stock`: the broker's own group timeouts. `fast`: bounds of milliseconds.
-    overrides
-        Any server property; wins over everything.
-    heap_mb
-        Java heap per node; minimum and maximum are the same (KAFKA-19890).
+    users: user name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.
+    profile: `stock`: the broker's own group timeouts. `fast`: bounds of milliseconds.
+    overrides: any server property; wins over everything.
+    heap_mb: java heap per node; minimum and maximum are the same (KAFKA-19890).
     """
 
     name: str
@@ -86,8 +78,7 @@ def server_properties(
 
     Parameters
     ----------
-    ports
-        The ports of every node, by node id.
+    ports: the ports of every node, by node id.
     """
     return {
         **_listeners(settings, node_id, ports),

@@ -59,15 +59,8 @@ def ensure_tools(report: Report, programs: dict[str, str] | None = None, is_root
 
     Parameters
     ----------
-    programs
-        Program to Debian package; the default is what this package uses.
-    is_root
-        Whether packages may be installed with apt-get; default: the effective user is root.
-
-    Raises
-    ------
-    ToolMissing
-        When a program is missing and cannot be installed; one line that names all of them.
+    programs: program to Debian package; the default is what this package uses.
+    is_root: whether packages may be installed with apt-get; default: the effective user is root.
     """
     needed = programs or {
         "java": "openjdk-17-jre-headless",
@@ -95,17 +88,8 @@ def ensure_jars(version: str, report: Report) -> Path:
 
     Parameters
     ----------
-    version
-        Full (`4.1.2`) or minor (`4.1`) version of Apache Kafka, 3.9 or newer.
-    report
-        Receives one line per step.
-
-    Raises
-    ------
-    ToolMissing
-        When Java or Maven is missing.
-    RuntimeError
-        When Maven cannot resolve the version.
+    version: full (`4.1.2`) or minor (`4.1`) version of Apache Kafka, 3.9 or newer.
+    report: receives one line per step.
     """
     full = full_version(version)
     target = cache_root() / f"kafka-{full}"

@@ -56,10 +56,8 @@ class GroupEvent:
 
     Parameters
     ----------
-    at_ms
-        The broker's wall clock, milliseconds since 1970.
-    group_id
-        None only for FENCED of classic groups, whose line names no group, when neither member was seen before.
+    at_ms: the broker's wall clock, milliseconds since 1970.
+    group_id: none only for FENCED of classic groups, whose line names no group, when neither member was seen before.
     """
 
     kind: GroupEventKind
@@ -222,13 +220,7 @@ class LogParser:
         self._known: dict[str, GroupEvent] = {}  # member id -> an event that names its group
 
     def parse(self, lines: Iterable[str]) -> Iterator[GroupEvent]:
-        """Yield one record per line of interest, in order.
-
-        Raises
-        ------
-        ValueError
-            When a line of interest is worded in a way that this module does not know.
-        """
+        """Yield one record per line of interest, in order."""
         for line in lines:
             event = self._parse_line(line.rstrip("\n"))
             if event is not None:

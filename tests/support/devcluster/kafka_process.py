@@ -58,8 +58,7 @@ def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]])
 
     Parameters
     ----------
-    signals
-        Pairs of a signal and the seconds to wait for the end after it.
+    signals: pairs of a signal and the seconds to wait for the end after it.
 
     Returns
     -------
@@ -82,13 +81,7 @@ def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]])
 
 
 def send(stamp: ProcessStamp, number: signal.Signals) -> None:
-    """Send one signal (SIGSTOP, SIGCONT) to exactly this process.
-
-    Raises
-    ------
-    ProcessLookupError
-        When the process has ended.
-    """
+    """Send one signal (SIGSTOP, SIGCONT) to exactly this process."""
     handle = os.pidfd_open(stamp.pid)
     try:
         if not is_alive(stamp):

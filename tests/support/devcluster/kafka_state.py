@@ -53,13 +53,7 @@ class ClusterState:
         return self.folder / "tls"
 
     def bootstrap(self, listener: str) -> str:
-        """Return `host:port,…` of one listener on every node.
-
-        Raises
-        ------
-        KeyError
-            When the cluster has no such listener.
-        """
+        """Return `host:port,…` of one listener on every node."""
         return ",".join(f"{self.settings.bind}:{self.ports[node][listener]}" for node in sorted(self.ports))
 
 
@@ -102,13 +96,7 @@ def load_state(name: str) -> ClusterState | None:
 
 @contextmanager
 def lock_folder(folder: Path, timeout_s: float = 300.0) -> Iterator[None]:
-    """Hold a folder exclusively, creating it when needed; a holder may remove it.
-
-    Raises
-    ------
-    TimeoutError
-        When another process held it for `timeout_s`.
-    """
+    """Hold a folder exclusively, creating it when needed; a holder may remove it."""
     deadline_s = time.monotonic() + timeout_s
     with ExitStack() as stack:
         while True:

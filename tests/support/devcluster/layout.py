@@ -27,13 +27,7 @@ def state_root() -> Path:
 
 
 def cluster_directory(name: str) -> Path:
-    """Return the directory of a cluster, which need not exist.
-
-    Raises
-    ------
-    ValueError
-        When the name is no DNS label, or too long for the paths of its sockets.
-    """
+    """Return the directory of a cluster, which need not exist."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"cluster name {name!r}: lower-case letters, digits and '-', at most 32")
     path = state_root() / name
@@ -110,13 +104,7 @@ def new_state(
 
 
 def new_node(state: ClusterState, role: str, labels: Mapping[str, str] | None = None) -> NodeRecord:
-    """Describe one more node of a cluster: on the lowest free index.
-
-    Raises
-    ------
-    ValueError
-        When the role is taken or the cluster is full.
-    """
+    """Describe one more node of a cluster: on the lowest free index."""
     if any(node.role == role for node in state.nodes):
         raise ValueError(f"node {state.name}-{role} exists already")
     if not _NAME.fullmatch(role):

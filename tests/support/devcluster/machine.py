@@ -55,13 +55,7 @@ def missing_packages() -> list[str]:
 
 
 def ensure_requirements() -> None:
-    """Install the missing distribution packages, or name them.
-
-    Raises
-    ------
-    RuntimeError
-        When this is not root on Linux, or packages are missing and there is no apt-get.
-    """
+    """Install the missing distribution packages, or name them."""
     packages = missing_packages()
     if os.geteuid() != 0:
         also = f"; these packages are missing too: {' '.join(packages)}" if packages else ""

@@ -59,12 +59,9 @@ def write_configuration(
 
     Parameters
     ----------
-    state, node
-        The cluster and its node.
-    pause_image
-        Reference of the imported pause image.
-    client
-        A client with the node's own token, for the kubeconfig; None while there is no API server yet.
+    state, node: the cluster and its node.
+    pause_image: reference of the imported pause image.
+    client: a client with the node's own token, for the kubeconfig; None while there is no API server yet.
     """
     directory = Path(node.directory)
     (directory / "cni").mkdir(parents=True, exist_ok=True)

@@ -71,15 +71,11 @@ class Process:
 
         Parameters
         ----------
-        command
-            Program and arguments.
-        cgroup_files
-            `cgroup.procs` files that the process enters first, so that its children are found there.
-        network_namespace
-            Name of the network namespace to run in; None means the host's. Only the network differs: `ip netns exec`
-            would mount a fresh /sys and hide the cgroups.
-        environment
-            Replaces the environment; None inherits it.
+        command: program and arguments.
+        cgroup_files: `cgroup.procs` files that the process enters first, so that its children are found there.
+        network_namespace: name of the network namespace to run in; None means the host's. Only the network differs: `ip
+            netns exec` would mount a fresh /sys and hide the cgroups.
+        environment: replaces the environment; None inherits it.
 
         Returns
         -------
@@ -158,13 +154,7 @@ def signal_each(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) ->
 
 
 def run(command: Sequence[str | Path], *, stdin: bytes | None = None, check: bool = True) -> str:
-    """Run a short command and return its standard output.
-
-    Raises
-    ------
-    RuntimeError
-        When it fails and `check` is set; the text names the command and what it said.
-    """
+    """Run a short command and return its standard output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, input=stdin, capture_output=True, check=False)
     if check and done.returncode != 0:

@@ -56,13 +56,7 @@ class Departure:
 
 
 def dead_before_ms(departure: Departure, lives: Iterable[Life]) -> int:
-    """Return by how many milliseconds the process was gone before its member was removed; negative: it was alive.
-
-    Raises
-    ------
-    LookupError
-        When the process table knows no process of this id from that time, so that nothing can be said.
-    """
+    """Return by how many milliseconds the process was gone before its member was removed; negative: it was alive."""
     last_seen_ms = [
         life.last_seen_ms
         for life in lives

@@ -45,13 +45,7 @@ def prompt_s(quiet_s: float, *, otherwise_s: float) -> float:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return count, minimum, median, 95th percentile (nearest rank) and maximum of measurements.
-
-    Raises
-    ------
-    ValueError
-        When there is none: a measurement without values must not pass for a good one.
-    """
+    """Return count, minimum, median, 95th percentile (nearest rank) and maximum of measurements."""
     if not values:
         raise ValueError("nothing was measured")
     ordered = sorted(values)

@@ -65,8 +65,7 @@ class Seen:
 
     Parameters
     ----------
-    has_times
-        Whether the line tells when records came.
+    has_times: whether the line tells when records came.
     """
 
     def __init__(self, *, has_times: bool = False) -> None:

@@ -33,13 +33,7 @@ _stdout = threading.Lock()
 
 
 def required(environment: Mapping[str, str], name: str) -> str:
-    """Return a variable.
-
-    Raises
-    ------
-    SystemExit
-        When it is unset or empty.
-    """
+    """Return a variable."""
     if not environment.get(name):
         raise SystemExit(f"{name} is not set")
     return environment[name]
