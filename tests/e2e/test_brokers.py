@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from e2e.broker_groups import PASSWORDS, TOPIC, Group, ended_groups, make_group, settled, started
-from support.devcluster import kafka_broker, kafka_cli, kafka_process
+from support.devcluster import kafka_broker, kafka_process
 from support.devcluster.kafka_admin import BrokerAdmin, BrokerRefused
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -71,25 +71,24 @@ def test_a_cluster_is_not_silently_given_other_settings(plain: Brokers) -> None:
         Brokers.up(replace(plain.state.settings, profile="stock"))
 
 
-def test_a_broker_outlives_the_shell_command_that_started_it_and_down_leaves_nothing() -> None:
-    name = f"pytest-{HERE}-shell"
-    kafka_broker.down(name)
+def in_another_process(settings: BrokerSettings) -> subprocess.Popen[bytes]:
+    """Bring a cluster up by a process that ends before its brokers do."""
+    program = f"from support.devcluster.kafka_broker import *; Brokers.up({settings!r})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.DEVNULL)
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, str(Path(kafka_cli.__file__)), *arguments, "--name", name]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
-    try:
-        listener, _, bootstrap = run("up").strip().partition("=")
-        assert (listener, bootstrap) == ("PLAINTEXT", Brokers.attach(name).bootstrap)
-        run("topic", "t", "--partitions", "2")
-        assert run("topic").split() == ["t"]
-        assert "running, pid" in run("status")
-        assert run("coordinator", "g").strip() == "1"
-        assert kafka_broker.leftovers(name) != []
-    finally:
-        run("down")
-    assert kafka_broker.leftovers(name) == []
+def test_a_broker_outlives_the_process_that_started_it_and_down_leaves_nothing(own: BrokerSettings) -> None:
+    with in_another_process(own) as starter:
+        assert starter.wait(120) == 0
+    brokers = Brokers.attach(own.name)
+    assert brokers.is_running(1)
+    BrokerAdmin(brokers.bootstrap).create_topic("t", partitions=2)
+    assert BrokerAdmin(brokers.bootstrap).topics() == ["t"]
+    assert brokers.coordinator("g") == 1
+    assert kafka_broker.leftovers(own.name) != []
+    brokers.down()
+    assert kafka_broker.leftovers(own.name) == []
 
 
 def test_a_killed_broker_is_started_again_with_its_records(own: BrokerSettings) -> None:
@@ -152,8 +151,7 @@ def test_a_broker_listens_on_the_bind_address_only(secure: Brokers) -> None:
 @pytest.mark.parametrize("patience_s", [0.3, 0.8, 1.3, 1.8, 2.3, 3.0])
 def test_a_start_that_was_killed_half_way_is_repaired_by_the_next(own: BrokerSettings, patience_s: float) -> None:
     """Whatever the kill hits: choosing ports, formatting, the broker without a pid file, the wait for it."""
-    command = [sys.executable, str(Path(kafka_cli.__file__)), "up", "--profile", "fast", "--name", own.name]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+    with in_another_process(own) as starter:
         with contextlib.suppress(subprocess.TimeoutExpired):
             starter.wait(patience_s)
         starter.kill()

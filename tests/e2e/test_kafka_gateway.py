@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from e2e.broker_groups import started
 from e2e.gateway_bench import (
     PASSWORDS,
     by_instance,
@@ -29,7 +30,6 @@ from e2e.gateway_bench import (
     problem,
     settings_of,
     stable_with,
-    started,
 )
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import (

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from e2e.broker_groups import TOPIC, started
 from e2e.gateway_bench import (
     PASSWORDS,
-    TOPIC,
     described_when,
     entry,
     login,
@@ -20,7 +20,6 @@ from e2e.gateway_bench import (
     problem,
     settings_of,
     stable_with,
-    started,
 )
 from staticgroup.core.group import (
     BrokerBounds,

@@ -131,9 +131,9 @@ class Page:
             raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "threw"))
         return answer["result"].get("value")
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Write a PNG of what fits the window, or of the whole page."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path: Path) -> None:
+        """Write a PNG of what fits the window."""
+        answer = self.call("Page.captureScreenshot", format="png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from support.connect.workers import ConnectGroup
-from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, Report, ToolMissing, cache_root, made_once
+from support.devcluster.cache import built
+from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, Report, ToolMissing
 from support.devcluster.process import Process, run
 from support.waiting import until
 
@@ -65,7 +66,7 @@ def ensure_programs(report: Report, installed: Path = INSTALLED) -> Programs:
         return Programs(folder=found)
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise ToolMissing("missing: PostgreSQL's server (Debian: apt-get install postgresql)")
-    tree = made_once(cache_root() / "postgresql-debian", lambda folder: _unpack(folder, report))
+    tree = built("postgresql-debian", lambda folder: _unpack(folder, report))
     unpacked = _newest(tree / "usr" / "lib" / "postgresql")
     assert unpacked is not None, tree
     return Programs(folder=unpacked, unpacked=tree)

@@ -203,11 +203,11 @@ class Cluster:
             control_plane.start_controllers()
         return time.monotonic() - began_s
 
-    def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> Node:
+    def add_node(self, name: str) -> Node:
         """Add a node (full name or role, for instance `worker2`) and wait until it is Ready."""
         with self._lock():
             state = self.state
-            record = new_node(state, name.removeprefix(f"{self.name}-"), labels)
+            record = new_node(state, name.removeprefix(f"{self.name}-"), {})
             state = replace(state, nodes=(*state.nodes, record))
             state.save()
             state.network.connect_node(record.index)
@@ -219,9 +219,8 @@ class Cluster:
                 node.await_ready()
         return node
 
-    def remove_node(self, name: str, *, keep_object: bool = False) -> None:
-        """Take a node away: its pods, its agents, and its Node object unless `keep_object` (a machine that was lost).
-        """
+    def remove_node(self, name: str) -> None:
+        """Take a node away: its pods, its agents, and its Node object."""
         node = self.node(name)
         if node.record.role == CONTROL_PLANE:
             raise ValueError("the control plane's node cannot be removed: delete the cluster")
@@ -229,8 +228,7 @@ class Cluster:
             node.erase()
             state = self.state
             replace(state, nodes=tuple(other for other in state.nodes if other.name != node.name)).save()
-            if not keep_object:
-                self.client.request("DELETE", f"/api/v1/nodes/{node.name}")
+            self.client.request("DELETE", f"/api/v1/nodes/{node.name}")
 
     def load_image(self, tag: str) -> None:
         """Import an image into every node that does not have it in just this build."""

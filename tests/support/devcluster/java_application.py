@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .cache import built, digest
 from .images import build_image
-from .kafka_jars import MAVEN_TIMEOUT_S, Report, ensure_tools
+from .kafka_jars import COPY_JARS, ensure_tools, maven
 from .process import run
 from .progress import say, step
 
@@ -36,7 +36,7 @@ ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-X
 """
 
 
-def application_jars(project: Path, report: Report = say) -> Path:
+def application_jars(project: Path) -> Path:
     """Return the folder with the jar of a Maven project and all that it needs; built once for its sources as they are.
 
     Parameters
@@ -45,27 +45,16 @@ def application_jars(project: Path, report: Report = say) -> Path:
     """
 
     def make(folder: Path) -> None:
-        report(f"building the Java application {project.name}")
+        say(f"building the Java application {project.name}")
         scratch = folder / "scratch"
         shutil.copytree(project / "src", scratch / "src")
         shutil.copy(project / "pom.xml", scratch / "pom.xml")
-        jars = ["dependency:copy-dependencies", "-DoutputDirectory=target", "-DincludeScope=runtime"]
-        done = subprocess.run(
-            ["mvn", "-B", "-q", "package", *jars],
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=MAVEN_TIMEOUT_S,
-        )
-        if done.returncode != 0:
-            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build {project.name}: {(errors or ['no message'])[:5]}")
-        for jar in (scratch / "target").glob("*.jar"):
+        maven(["package", *COPY_JARS], scratch)
+        for jar in [*(scratch / "target").glob("*.jar"), *(scratch / "libs").iterdir()]:
             jar.rename(folder / jar.name)
         shutil.rmtree(scratch)
 
-    ensure_tools(report, TOOLS)
+    ensure_tools(say, TOOLS)
     return built(f"{project.name}-application-{digest(project / 'pom.xml', project / 'src')}", make)
 
 

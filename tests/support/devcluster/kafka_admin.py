@@ -60,23 +60,23 @@ class BrokerAdmin:
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 2, **(client_settings or {})}
         self._client = api.AdminClient(settings, logger=None)
 
-    def create_topic(self, name: str, partitions: int = 6, replication_factor: int = -1) -> None:
-        """Create a topic; a replication factor of -1 takes the broker's default."""
+    def create_topic(self, name: str, partitions: int = 6) -> None:
+        """Create a topic with the broker's default replication factor."""
         try:
-            self._create_topic(name, partitions, replication_factor)
+            self._create_topic(name, partitions)
         except BrokerRefused as lost:
             # librdkafka drops a broker that metadata does not show, as just after the start of a cluster, and what it
             # was asked.
             if lost.error != "_DESTROY_BROKER":
                 raise
             try:
-                self._create_topic(name, partitions, replication_factor)
+                self._create_topic(name, partitions)
             except BrokerRefused as refused:
                 if refused.error != "TOPIC_ALREADY_EXISTS":
                     raise
 
-    def _create_topic(self, name: str, partitions: int, replication_factor: int) -> None:
-        topic = _api().NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+    def _create_topic(self, name: str, partitions: int) -> None:
+        topic = _api().NewTopic(name, num_partitions=partitions, replication_factor=-1)
         self._wait(self._client.create_topics([topic], operation_timeout=_TIMEOUT_S))
 
     def delete_topic(self, name: str) -> None:
@@ -112,17 +112,17 @@ class BrokerAdmin:
         (deleted,) = self._wait(self._client.delete_acls([chosen]))
         return len(deleted)
 
-    def put_user(self, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def put_user(self, name: str, password: str) -> None:
         """Create a SCRAM user, or change the password (KIP-554)."""
         api = _api()
-        kind = api.ScramCredentialInfo(api.ScramMechanism[mechanism.replace("-", "_")], 4096)
+        kind = api.ScramCredentialInfo(api.ScramMechanism.SCRAM_SHA_512, 4096)
         change = api.UserScramCredentialUpsertion(name, kind, password.encode())
         self._wait(self._client.alter_user_scram_credentials([change]))
 
-    def delete_user(self, name: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def delete_user(self, name: str) -> None:
         """Delete a SCRAM user."""
         api = _api()
-        change = api.UserScramCredentialDeletion(name, api.ScramMechanism[mechanism.replace("-", "_")])
+        change = api.UserScramCredentialDeletion(name, api.ScramMechanism.SCRAM_SHA_512)
         self._wait(self._client.alter_user_scram_credentials([change]))
 
     def alter_group(self, group_id: str, values: Mapping[str, str]) -> None:

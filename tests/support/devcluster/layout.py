@@ -103,7 +103,7 @@ def new_state(
     )  # fmt: skip
 
 
-def new_node(state: ClusterState, role: str, labels: Mapping[str, str] | None = None) -> NodeRecord:
+def new_node(state: ClusterState, role: str, labels: Mapping[str, str]) -> NodeRecord:
     """Describe one more node of a cluster: on the lowest free index."""
     if any(node.role == role for node in state.nodes):
         raise ValueError(f"node {state.name}-{role} exists already")
@@ -119,7 +119,7 @@ def new_node(state: ClusterState, role: str, labels: Mapping[str, str] | None = 
         name=f"{state.name}-{role}", role=role, index=index, address=network.node_address(index),
         pod_subnet=network.pod_subnet(index), network_namespace=network.namespace(index),
         cgroup=f"{state.cgroup}/{role}", directory=str(directory),
-        containerd_socket=str(directory / "containerd.sock"), labels=dict(labels or {}),
+        containerd_socket=str(directory / "containerd.sock"), labels=dict(labels),
     )  # fmt: skip
 
 
