@@ -138,14 +138,11 @@ def pod_ingest() -> list[Row]:
     tracemalloc.stop()
     return [
         Row(
-            what="fold a LIST / decode it",
-            measured=ingest_s / decode_s,
-            budget=3.5,
-            unit="x",
+            what="fold a LIST / decode it", measured=ingest_s / decode_s, budget=3.5, unit="x",
             detail=f"{PODS / ingest_s:,.0f} pods/s",
         ),
         Row(what="memory of a known pod", measured=size / PODS, budget=600, unit="B", detail=f"{PODS} pods"),
-    ]
+    ]  # fmt: skip
 
 
 def rounds() -> list[Row]:
@@ -174,20 +171,14 @@ def rounds() -> list[Row]:
     project_s = best_s(lambda: [project(spec, world, decided, Executed(), status, now) for _ in range(20)]) / 20
     return [
         Row(
-            what="plan 100 members / encode their status",
-            measured=plan_s / encode_s,
-            budget=12.0,
-            unit="x",
+            what="plan 100 members / encode their status", measured=plan_s / encode_s, budget=12.0, unit="x",
             detail=f"{plan_s * 1e3:.2f} ms",
         ),
         Row(
-            what="project 100 members / encode their status",
-            measured=project_s / encode_s,
-            budget=12.0,
-            unit="x",
+            what="project 100 members / encode their status", measured=project_s / encode_s, budget=12.0, unit="x",
             detail=f"{project_s * 1e3:.2f} ms",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def stable_coordinator() -> tuple[GroupCoordinator, dict[str, str]]:
@@ -218,12 +209,9 @@ def coordinator_model() -> list[Row]:
     joins_s = best_s(lambda: [coordinator.handle(join, 10_000) for _ in range(calls)]) / calls
     modern = GroupCoordinator(image=TopicImage({"orders": 12}))
     hello = ConsumerGroupHeartbeatRequest(
-        group_id="m",
-        member_id="m-1",
-        subscribed_topic_names=("orders",),
-        topic_partitions=(),
+        group_id="m", member_id="m-1", subscribed_topic_names=("orders",), topic_partitions=(),
         rebalance_timeout_ms=1000,
-    )
+    )  # fmt: skip
     joined = modern.handle(hello, 0).response
     assert isinstance(joined, ConsumerGroupHeartbeatResponse)
     steady = ConsumerGroupHeartbeatRequest(group_id="m", member_id="m-1", member_epoch=joined.member_epoch)
@@ -236,14 +224,11 @@ def coordinator_model() -> list[Row]:
     ]
     return [
         Row(
-            what=f"coordinator model: {name}",
-            measured=s * 1e6,
-            budget=budget,
-            unit="us",
+            what=f"coordinator model: {name}", measured=s * 1e6, budget=budget, unit="us",
             detail=f"{1 / s:,.0f} a second",
         )
         for name, s, budget in figures
-    ]
+    ]  # fmt: skip
 
 
 def simulation() -> list[Row]:
@@ -257,13 +242,10 @@ def simulation() -> list[Row]:
     hours = sum(v.virtual_s for v in verdicts) / 3600
     return [
         Row(
-            what="one schedule of the simulation",
-            measured=each_s,
-            budget=1.0,
-            unit="s",
+            what="one schedule of the simulation", measured=each_s, budget=1.0, unit="s",
             detail=f"{1 / each_s:.2f} schedules a second, {hours:.1f} virtual hours",
         )
-    ]
+    ]  # fmt: skip
 
 
 def tar_pits() -> list[Row]:
@@ -277,13 +259,10 @@ def tar_pits() -> list[Row]:
         seconds = time.perf_counter() - began
         rows.append(
             Row(
-                what=f"tar pits, {name}",
-                measured=ratio,
-                budget=1.1,
-                unit="x",
+                what=f"tar pits, {name}", measured=ratio, budget=1.1, unit="x",
                 detail=f"p99 {p99(beside.ended_s):.3f} s of {len(beside.ended_s)} events, played in {seconds:.1f} s",
             )
-        )
+        )  # fmt: skip
     return rows
 
 
@@ -304,13 +283,11 @@ def stored_position() -> list[Row]:
             f"{figures.status_writes} of statuses, at most {figures.busiest_s:.1f} a second for 10 s",
         ),
         Row(
-            what="age of the stored position, same roll",
-            measured=figures.oldest_s,
-            budget=REPLAYED_S + WAIT_MAX_S + 5.0,
-            unit="s",
+            what="age of the stored position, same roll", measured=figures.oldest_s,
+            budget=REPLAYED_S + WAIT_MAX_S + 5.0, unit="s",
             detail=f"{figures.remembered} members remembered with their one pod, played in {seconds:.0f} s",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def main() -> int:

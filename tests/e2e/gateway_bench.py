@@ -14,13 +14,9 @@ from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_member import Member
 
 PASSWORDS = {
-    "admin": "admin-canary-7391",
-    "nobody": "nobody-canary-7391",
-    "describer": "describer-canary-7391",
-    "reader": "reader-canary-7391",
-    "full": "full-canary-7391",
-    "configs": "configs-canary-7391",
-}
+    "admin": "admin-canary-7391", "nobody": "nobody-canary-7391", "describer": "describer-canary-7391",
+    "reader": "reader-canary-7391", "full": "full-canary-7391", "configs": "configs-canary-7391",
+}  # fmt: skip
 
 
 def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
@@ -42,10 +38,7 @@ def login(brokers: Brokers, user: str, password: str | None = None) -> Connectio
 
 
 async def described_when(
-    gateway: KioGateway,
-    settings: ConnectionSettings,
-    group_id: str,
-    condition: Callable[[GroupView], bool],
+    gateway: KioGateway, settings: ConnectionSettings, group_id: str, condition: Callable[[GroupView], bool]
 ) -> GroupView:
     """Describe until the group fulfils a condition."""
     view: GroupView | KafkaProblem | None = None

@@ -31,12 +31,9 @@ def groups() -> Iterator[list[Group]]:
 
 def sasl(brokers: Brokers, mechanism: str, user: str, password: str) -> dict[str, str]:
     return {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(brokers.ca_path),
-        "sasl.mechanism": mechanism,
-        "sasl.username": user,
-        "sasl.password": password,
-    }
+        "security.protocol": "SASL_SSL", "ssl.ca.location": str(brokers.ca_path), "sasl.mechanism": mechanism,
+        "sasl.username": user, "sasl.password": password,
+    }  # fmt: skip
 
 
 def allow_consuming(brokers: Brokers, user: str, group_id: str) -> None:
@@ -98,11 +95,9 @@ def test_a_user_made_at_run_time_is_let_in_until_deleted(secure: Brokers, groups
 def test_a_client_certificate_gives_its_common_name_as_principal(secure: Brokers, groups: list[Group]) -> None:
     files = secure.client_certificate("robot")
     security = {
-        "security.protocol": "SSL",
-        "ssl.ca.location": str(files.ca),
-        "ssl.certificate.location": str(files.certificate),
-        "ssl.key.location": str(files.key),
-    }
+        "security.protocol": "SSL", "ssl.ca.location": str(files.ca),
+        "ssl.certificate.location": str(files.certificate), "ssl.key.location": str(files.key),
+    }  # fmt: skip
     refused = make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).start()
     assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
     refused.kill()
@@ -119,12 +114,9 @@ def test_without_a_client_certificate_the_ssl_listener_refuses(secure: Brokers, 
 def test_an_unsecured_token_names_its_principal(secure: Brokers, groups: list[Group]) -> None:
     """OAUTHBEARER with unsecured JWS, for tests only (KIP-255)."""
     security = {
-        "security.protocol": "SASL_SSL",
-        "ssl.ca.location": str(secure.ca_path),
-        "sasl.mechanism": "OAUTHBEARER",
-        "enable.sasl.oauthbearer.unsecure.jwt": "true",
-        "sasl.oauthbearer.config": "principal=token-user",
-    }
+        "security.protocol": "SASL_SSL", "ssl.ca.location": str(secure.ca_path), "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=token-user",
+    }  # fmt: skip
     refused = make_group(groups, secure.sasl_bootstrap, "token", "classic", security).start()
     assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
     refused.kill()

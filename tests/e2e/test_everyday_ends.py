@@ -118,12 +118,7 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
         known = instance_ids(game.brokers.group_log.events())  # read afterwards, so that it knows each removed member
         return {known[e.member_id or ""] for e in removals}
 
-    until(
-        lambda: removed() == departed,
-        deadline_s=REMOVED_WITHIN_S,
-        what=f"removal of {sorted(departed)}",
-        poll_s=0.3,
-    )
+    until(lambda: removed() == departed, deadline_s=REMOVED_WITHIN_S, what=f"removal of {sorted(departed)}", poll_s=0.3)
     took_s = [(e.at_ms - since_ms) / 1000 for e in game.removals(since_ms)]
     assert game.events(GroupEventKind.SESSION_EXPIRED) == []
     assert set(game.member_ids()) == {ids[o] for o in range(STAY)}

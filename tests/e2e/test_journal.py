@@ -59,13 +59,9 @@ def sink_to(settings: ConnectionSettings, topic: str, dropped: list[tuple[str, i
         return settings
 
     return KafkaSink(
-        connection=("ops", "kafka"),
-        topic=topic,
-        settings_of=settings_of,
-        queue_max=10_000,
-        on_drop=lambda reason, count: dropped.append((reason, count)),
-        make_producer=librdkafka(),
-    )
+        connection=("ops", "kafka"), topic=topic, settings_of=settings_of, queue_max=10_000,
+        on_drop=lambda reason, count: dropped.append((reason, count)), make_producer=librdkafka(),
+    )  # fmt: skip
 
 
 def plain(brokers: Brokers) -> ConnectionSettings:

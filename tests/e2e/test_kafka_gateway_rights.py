@@ -151,9 +151,6 @@ async def rights_are_described(gateway: KioGateway, brokers: Brokers) -> None:
         ),
     )
     assert await gateway.describe_rights(login(brokers, "configs"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=True,
-        describe_topics=True,
-        describe_configs_group=True,
+        describe_group=True, read_group=True, describe_topics=True, describe_configs_group=True,
         describe_configs_cluster=True,
-    )
+    )  # fmt: skip

@@ -74,11 +74,9 @@ def kill_in_the_middle_of_scale_downs(
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
         killed_at_ms = kill(every_process(stage) if all_replicas else pids)
         until(
-            lambda o=ordinal: ids[o] in removed_ids(play),
-            deadline_s=SESSION_S - 10,
-            what=f"{ids[ordinal]} removed",
+            lambda o=ordinal: ids[o] in removed_ids(play), deadline_s=SESSION_S - 10, what=f"{ids[ordinal]} removed",
             poll_s=0.3,
-        )
+        )  # fmt: skip
         removed_at_ms = max(e.at_ms for e in play.removals())
         waits_s += [(removed_at_ms - killed_at_ms) / 1000] if removed_at_ms > killed_at_ms else []
         assert stage.watch_name() == watch, f"the pod watch began anew after the kill before ordinal {ordinal}"
@@ -181,8 +179,6 @@ def test_two_operators_without_a_lease_do_no_harm(new_play: Callable[..., Play],
     assert set(play.member_ids()) < ids
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
     record(
-        "two operators without a lease",
-        departures=departures,
-        leave_requests_granted=len(removed),
+        "two operators without a lease", departures=departures, leave_requests_granted=len(removed),
         rebalances_of_a_roll=0,
-    )
+    )  # fmt: skip

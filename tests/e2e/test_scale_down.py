@@ -59,13 +59,9 @@ def judge(title: str, session_s: int, found: list[Departure], table: ProcessTabl
     consumed_s = [d.consumed_s for d in found if d.consumed_s is not None]
     dead_before = [dead_before_ms(d, table.lives()) for d in found]
     record(
-        title,
-        session_s=session_s,
-        acknowledged_s=spread(acknowledged_s),
-        assigned_again_s=spread(assigned_s),
-        consumed_again_s=spread(consumed_s),
-        process_gone_before_ms=spread(dead_before),
-    )
+        title, session_s=session_s, acknowledged_s=spread(acknowledged_s), assigned_again_s=spread(assigned_s),
+        consumed_again_s=spread(consumed_s), process_gone_before_ms=spread(dead_before),
+    )  # fmt: skip
     assert len(consumed_s) == len(found)
     assert min(dead_before) > 0
     # This member's end was the operator's reason. On a busy machine our own watch may be the slower one.

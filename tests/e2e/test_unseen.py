@@ -103,11 +103,9 @@ def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhil
         took_s += leave(game, watch, 1)
     assert sessions_expired(game) == {left[2], left[3]}
     record(
-        f"API server lost its history in a roll, {replicas} replica(s)",
-        **asdict(loss),
-        held=2,
+        f"API server lost its history in a roll, {replicas} replica(s)", **asdict(loss), held=2,
         removed_s=spread(took_s),
-    )
+    )  # fmt: skip
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
@@ -154,11 +152,9 @@ def test_history_lost_during_a_scale_down_holds_back_only_members_whose_end_was_
         loss = lose_history(game, while_stopped=ended)
         let_go(game, 2)
         until(
-            lambda: known[2] in removed(game, since_ms),
-            deadline_s=REMOVED_WITHIN_S,
-            what="2 removed as ever",
+            lambda: known[2] in removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="2 removed as ever",
             poll_s=0.2,
-        )
+        )  # fmt: skip
         await_held(game, {3: SUSPECT})
         took_s = leave(game, watch, 1, waiting={3: SUSPECT})
         holds(lambda: known[3] in members(game).values(), for_s=6, what="member 3 waits for its session")
@@ -328,13 +324,10 @@ def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, instal
         errors = [line for lines in (one, other) for line in lines.lines("error") if line["fatal"]]
     for game, name in zip(games, ("RollingUpdate", "OnDelete"), strict=True):
         record(
-            f"flapping autoscaler, {name}",
-            flapped_s=round(flapped_s, 1),
-            only_three_members_left_s=round(took_s, 1),
-            removals=len(game.removals()),
-            fenced_removals=len(game.events(GroupEventKind.FENCED)),
+            f"flapping autoscaler, {name}", flapped_s=round(flapped_s, 1), only_three_members_left_s=round(took_s, 1),
+            removals=len(game.removals()), fenced_removals=len(game.events(GroupEventKind.FENCED)),
             sessions_expired=len(game.events(GroupEventKind.SESSION_EXPIRED)),
-        )
+        )  # fmt: skip
         assert {ordinal(i) for i in game.member_ids()} == {0, 1, 2}
         assert sessions_expired(game) == set()
         assert (suspects(game), unseen(game)) == ({}, set())

@@ -22,13 +22,9 @@ pytestmark = pytest.mark.cluster
 MANAGERS = ("argocd-controller", "kustomize-controller")
 Json = dict[str, Any]
 READY = {
-    "type": "Ready",
-    "status": "True",
-    "reason": "Connected",
-    "message": "3 brokers answer",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-    "observedGeneration": 1,
-}
+    "type": "Ready", "status": "True", "reason": "Connected", "message": "3 brokers answer",
+    "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+}  # fmt: skip
 STATUSES: dict[str, Json] = {
     "StaticGroup": full_status().to_wire(),
     "KafkaConnection": {
@@ -61,16 +57,9 @@ def admission_policies() -> Iterator[Any]:
 def apply(kubectl: Kubectl, body: Json, manager: str, *arguments: str) -> Json:
     """Apply as a tool does that forces nothing, and return the object."""
     command = (
-        "apply",
-        "--server-side",
-        f"--field-manager={manager}",
-        *arguments,
-        "--show-managed-fields",
-        "-o",
-        "json",
-        "-f",
+        "apply", "--server-side", f"--field-manager={manager}", *arguments, "--show-managed-fields", "-o", "json", "-f",
         "-",
-    )
+    )  # fmt: skip
     found: Json = json.loads(kubectl.must(*command, stdin=json.dumps(body)))
     return found
 

@@ -93,19 +93,13 @@ def test_the_columns_are_filled_from_spec_and_status(kubectl: Kubectl, namespace
     spec = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders-group"}
     kubectl.apply(body | {"spec": spec})
     ready = {
-        "type": "Ready",
-        "status": "False",
-        "reason": "Suspended",
-        "message": "m",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-        "observedGeneration": 1,
-    }
+        "type": "Ready", "status": "False", "reason": "Suspended", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+    }  # fmt: skip
     status = {
-        "protocol": "Classic",
-        "members": {"expected": 4, "joined": 3, "departed": 2},
-        "columns": {"timeout": "60s"},
+        "protocol": "Classic", "members": {"expected": 4, "joined": 3, "departed": 2}, "columns": {"timeout": "60s"},
         "conditions": [ready],
-    }
+    }  # fmt: skip
     kubectl.apply(body | {"status": status}, "--subresource=status")
     header, row = kubectl.must("get", "ksg", "columns", "-n", namespace, "-o", "wide").splitlines()
     titles = ["NAME", "GROUP", "PROTOCOL", "WORKLOAD", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON"]

@@ -37,11 +37,9 @@ def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
     """Call the real kubectl with the plugin on the PATH."""
     folder = tmp_path_factory.mktemp("bin")
     built = facts.Facts(
-        version=facts.version(),
-        at_s=facts.committed_at_s(),
-        image="localhost/staticgroup",
+        version=facts.version(), at_s=facts.committed_at_s(), image="localhost/staticgroup",
         base_url="https://example.invalid",
-    )
+    )  # fmt: skip
     file = folder / plugin.NAME
     file.write_bytes(plugin.plugin(built))
     file.chmod(0o755)

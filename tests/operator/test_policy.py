@@ -126,11 +126,9 @@ def test_several_consumers_of_a_pod_get_an_id_each(lab: Lab) -> None:
     body = lab.pod("several", 2, containers=containers)
     pod = lab.admit_with_id(body, f"several-2.{SCOPE}")
     assert pod["metadata"]["annotations"] == {
-        ID_KEY: f"several-2.{SCOPE}",
-        f"{ID_KEY}.orders": f"several-2.{SCOPE}-orders",
-        f"{ID_KEY}.audit.log": f"several-2.{SCOPE}-audit.log",
-        TIMEOUT_KEY: "45000",
-    }
+        ID_KEY: f"several-2.{SCOPE}", f"{ID_KEY}.orders": f"several-2.{SCOPE}-orders",
+        f"{ID_KEY}.audit.log": f"several-2.{SCOPE}-audit.log", TIMEOUT_KEY: "45000",
+    }  # fmt: skip
     timeout = reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)
     assert env_of(pod, "a")[0] == POD_NAME
     others = sorted(env_of(pod, "a")[1:], key=lambda entry: entry["name"])
@@ -314,9 +312,7 @@ def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
     unlabelled = lab.pod("owner", labels={})
     assert "annotations" not in lab.admit(unlabelled)["metadata"]
     for copied in (
-        lab.pod("owner", name="owner-0-copy"),
-        lab.pod("owner", name="owner-1"),
-        lab.pod("owner", name="copy-0"),
+        lab.pod("owner", name="owner-0-copy"), lab.pod("owner", name="owner-1"), lab.pod("owner", name="copy-0")
     ):
         assert "annotations" not in lab.admit(copied)["metadata"], copied["metadata"]["name"]
     assert lab.admit(lab.pod("owner"))["metadata"]["annotations"][ID_KEY] == f"owner-0.{SCOPE}"

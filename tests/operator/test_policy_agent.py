@@ -32,16 +32,13 @@ INIT_CONTAINER = {
     "command": ["cp", f"/opt/staticgroup/agent/{NAME}.jar", f"{PATH}/"],
     "resources": {"limits": SIZE, "requests": SIZE},
     "securityContext": {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"},
     },
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "volumeMounts": [{"mountPath": PATH, "name": NAME}],
-}
+}  # fmt: skip
 VOLUME = {"name": NAME, "emptyDir": {"sizeLimit": "8Mi"}}
 MOUNT = {"name": NAME, "mountPath": PATH, "readOnly": True}
 EMPTY = {"name": "KAFKA_OPTS"}
@@ -191,15 +188,10 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
     ids=[
-        "volume",
-        "init container",
-        "mount",
-        "mount with a slash",
-        "mount above",
-        "mount above with a slash",
+        "volume", "init container", "mount", "mount with a slash", "mount above", "mount above with a slash",
         "container",
     ],
-)
+)  # fmt: skip
 def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, changes: dict[str, Any]) -> None:
     workers(lab, "taken")
     body = worker(lab, "taken", EMPTY, **changes)
@@ -228,11 +220,9 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
     """The policy runs once for each, in one request."""
     workers(lab, "shared")
     lab.group(
-        "shared-b",
-        spec={"role": "Connect", "workloadRef": {"name": "shared"}},
-        identity={"agent": "Inject"},
+        "shared-b", spec={"role": "Connect", "workloadRef": {"name": "shared"}}, identity={"agent": "Inject"},
         template="b.{podName}",
-    )
+    )  # fmt: skip
 
     def look() -> dict[str, Any] | None:
         pod = lab.admit(worker(lab, "shared", EMPTY))
@@ -378,12 +368,9 @@ def test_a_kubelet_brings_the_agent_of_the_image_into_a_worker(kubectl: Kubectl,
         options = {"name": "KAFKA_OPTS", "value": "-Xint"}
         security = {"seccompProfile": {"type": "RuntimeDefault"}} | ({} if user is None else {"runAsUser": user})
         spec = {
-            "serviceAccountName": "app",
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": security,
-            "containers": [container | {"env": [options]}],
-        }
+            "serviceAccountName": "app", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0,
+            "securityContext": security, "containers": [container | {"env": [options]}],
+        }  # fmt: skip
         labels = {"app": "brought"}
         kubectl.apply(
             {

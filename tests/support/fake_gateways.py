@@ -144,10 +144,7 @@ class FakeKafka(Hooks):
             protocol_type=self.protocol_type,
             members=tuple(
                 MemberView(
-                    member_id=m,
-                    instance_id=i or None,
-                    member_epoch=self._epoch_of(m),
-                    worker=self.workers.get(m),
+                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m),
                     client_host=self.hosts.get(m, ""),
                     is_host_current=self.group_type in (GroupType.CONSUMER, GroupType.STREAMS),
                 )
@@ -155,7 +152,7 @@ class FakeKafka(Hooks):
             ),
             group_epoch=self._epoch_of(""),
             assignment_epoch=self._epoch_of(""),
-        )
+        )  # fmt: skip
 
     def _epoch_of(self, member_id: str) -> int | None:
         if self.group_type not in (GroupType.CONSUMER, GroupType.STREAMS):
@@ -163,12 +160,9 @@ class FakeKafka(Hooks):
         return -2 if member_id in self.away else self.epoch - (member_id in self.lagging)
 
     async def release(
-        self,
-        settings: ConnectionSettings,
-        group_id: str,
-        entry: ReleaseEntry,
+        self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
-    ) -> ReleaseResult | KafkaProblem:
+    ) -> ReleaseResult | KafkaProblem:  # fmt: skip
         """Compare both ids and let the member leave for a while (consumerGroupLeave, streamsGroupLeave)."""
         await self.reached("release", group_id, f"{entry.member_id}/{entry.instance_id}")
         self.called.append(by)
@@ -192,12 +186,9 @@ class FakeKafka(Hooks):
         return self.problems.get("bounds", self.broker_bounds)
 
     async def leave(
-        self,
-        settings: ConnectionSettings,
-        group_id: str,
-        entries: Sequence[LeaveEntry],
+        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry],
         by: LeaveCall = LeaveCall.LEAVE_GROUP,
-    ) -> LeaveResult | KafkaProblem:
+    ) -> LeaveResult | KafkaProblem:  # fmt: skip
         """Compare and set, entry by entry (GroupMetadataManager.classicGroupLeave, streamsGroupLeave)."""
         await self.reached("leave", group_id, *(f"{e.member_id}/{e.instance_id}" for e in entries))
         self.called.append(by)
@@ -356,11 +347,6 @@ class FakeKube(Hooks):
 def scaled(view: WorkloadView, replicas: int) -> WorkloadView:
     """Return a StatefulSet that wants another number of pods and has them."""
     return replace(
-        view,
-        replicas=replicas,
-        status_replicas=replicas,
-        ready_replicas=replicas,
-        updated_replicas=replicas,
-        metadata_generation=view.metadata_generation + 1,
-        observed_generation=view.observed_generation + 1,
-    )
+        view, replicas=replicas, status_replicas=replicas, ready_replicas=replicas, updated_replicas=replicas,
+        metadata_generation=view.metadata_generation + 1, observed_generation=view.observed_generation + 1,
+    )  # fmt: skip

@@ -109,13 +109,9 @@ def _injected(ids: int, env: int) -> durable.InjectedStatus:
 
 def _exception(instance_id: str) -> api.MemberException:
     return api.MemberException(
-        instance_id=instance_id,
-        pod_name="p",
-        kind=api.ExceptionKind.SUSPECT,
-        reason="EndNotSeen",
-        message="m" * 300,
+        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="EndNotSeen", message="m" * 300,
         since=T0,
-    )
+    )  # fmt: skip
 
 
 def _seat(number: int, instance_id: str) -> internal.SeatMember:
@@ -127,29 +123,16 @@ def _seat(number: int, instance_id: str) -> internal.SeatMember:
 
 def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
     return internal.SuspectStatus(
-        uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
-        pod=f"orders-consumer-{number}",
-        namespace="elsewhere",
-        ids=[instance_id],
-        since=T0,
-        node="node",
-        provider="aws",
-        placed=T0,
-        lost_run=True,
-        addresses=["10.0.0.7"],
-    )
+        uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}", pod=f"orders-consumer-{number}", namespace="elsewhere",
+        ids=[instance_id], since=T0, node="node", provider="aws", placed=T0, lost_run=True, addresses=["10.0.0.7"],
+    )  # fmt: skip
 
 
 def _settling(instance_id: str) -> durable.Settling:
     return durable.Settling(
-        instance_id=instance_id,
-        member_id=MEMBER_ID,
-        coordinator="1 (b:9092)",
-        acknowledged_at=T0,
-        attempts=2,
-        absent_since=T0,
-        settled_at=LATER,
-    )
+        instance_id=instance_id, member_id=MEMBER_ID, coordinator="1 (b:9092)", acknowledged_at=T0, attempts=2,
+        absent_since=T0, settled_at=LATER,
+    )  # fmt: skip
 
 
 def _timeout() -> api.Timeout:

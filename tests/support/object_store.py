@@ -80,12 +80,9 @@ class ObjectStore:
         from pyarrow import fs
 
         return fs.S3FileSystem(
-            access_key=self.access_key,
-            secret_key=self.secret_key,
-            endpoint_override=self.endpoint,
-            region=REGION,
+            access_key=self.access_key, secret_key=self.secret_key, endpoint_override=self.endpoint, region=REGION,
             allow_bucket_creation=True,
-        )
+        )  # fmt: skip
 
     def requests(self) -> list[tuple[str, str, int]]:
         """Return what was asked of it so far: operation (`PutObject`), path and status, in the order of the answers."""
@@ -105,11 +102,9 @@ class ObjectStore:
         objects = self.folder / "objects"
         objects.mkdir()
         options = {
-            "--port": f"127.0.0.1:{self.port}",
-            "--region": REGION,
-            "--health": _HEALTH,
+            "--port": f"127.0.0.1:{self.port}", "--region": REGION, "--health": _HEALTH,
             "--access-log": str(self.folder / "access.log"),
-        }
+        }  # fmt: skip
         self.process.start(
             [gateway_program(), *(word for option in options.items() for word in option), "--quiet", "posix", objects],
             environment=environment,
@@ -121,11 +116,9 @@ class ObjectStore:
 def object_store() -> Iterator[ObjectStore]:
     """Run a server without buckets while the block lasts."""
     store = ObjectStore(
-        folder=Path(tempfile.mkdtemp(prefix="object-store-")),
-        port=ConnectGroup.free_port(),
-        access_key=secrets.token_hex(8).upper(),
-        secret_key=secrets.token_urlsafe(30),
-    )
+        folder=Path(tempfile.mkdtemp(prefix="object-store-")), port=ConnectGroup.free_port(),
+        access_key=secrets.token_hex(8).upper(), secret_key=secrets.token_urlsafe(30),
+    )  # fmt: skip
     # Not on the command line, which every user of the machine can read.
     keys = {"ROOT_ACCESS_KEY_ID": store.access_key, "ROOT_SECRET_ACCESS_KEY": store.secret_key}
     try:

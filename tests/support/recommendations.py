@@ -30,18 +30,12 @@ def recommendation(**changes: Any) -> Recommendation:
         "uncapped_ms": 55_000,
         "released": True,
         "evidence": {
-            "stops": 312,
-            "stops_effective": 208.5,
-            "censored": 4,
-            "rollouts": 9,
-            "method": "KaplanMeier",
-            "coverage": 0.98,
-            "from_ms": NOW_MS - 30 * DAY_MS,
-            "to_ms": NOW_MS,
+            "stops": 312, "stops_effective": 208.5, "censored": 4, "rollouts": 9, "method": "KaplanMeier",
+            "coverage": 0.98, "from_ms": NOW_MS - 30 * DAY_MS, "to_ms": NOW_MS,
         },
         "reasons": (RecommendationReason.COST_OPTIMUM, RecommendationReason.STEP_LIMITED),
         "valid_until_ms": NOW_MS + 2 * DAY_MS,
-    }
+    }  # fmt: skip
     return Recommendation.model_validate(values | changes)
 
 
@@ -57,16 +51,10 @@ def advice_of(record: Recommendation) -> Advice:
 
 durations_ms = st.none() | st.integers(0, DAY_MS)
 records = st.builds(
-    recommendation,
-    setting=st.sampled_from(Setting),
-    recommended_ms=durations_ms,
-    goal_ms=durations_ms,
-    lower_ms=durations_ms,
-    upper_ms=durations_ms,
-    uncapped_ms=durations_ms,
-    released=st.booleans(),
+    recommendation, setting=st.sampled_from(Setting), recommended_ms=durations_ms, goal_ms=durations_ms,
+    lower_ms=durations_ms, upper_ms=durations_ms, uncapped_ms=durations_ms, released=st.booleans(),
     reasons=st.lists(st.sampled_from(RecommendationReason), max_size=25).map(tuple),
     valid_until_ms=st.integers(0, 2**53),
-)
+)  # fmt: skip
 advices = records.map(advice_of)
 """Whatever a record may say within its schema."""

@@ -221,16 +221,9 @@ class Roll:
             note_problem=gatherer.note_problem, now_s=self.loop.time,
         )
         return Reconciler(
-            gatherer=gatherer,
-            executor=executor,
-            stores=self.stores,
-            memories=memories,
-            narrator=narrator,
-            metrics=metrics,
-            may_write=may_write,
-            now_s=self.loop.time,
-            monotonic_s=self.loop.time,
-        )
+            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
+            metrics=metrics, may_write=may_write, now_s=self.loop.time, monotonic_s=self.loop.time,
+        )  # fmt: skip
 
     def _groups_of(self, pod_name: str) -> frozenset[Key]:
         return self.stores.groups_of_workload("shop", pod_name.rpartition("-")[0])
@@ -327,19 +320,14 @@ def _static_group(number: int) -> Json:
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
         "metadata": {
-            "namespace": "shop",
-            "name": f"g{number}",
-            "uid": f"sg-{number}",
-            "generation": 1,
+            "namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1,
             "creationTimestamp": "1970-01-01T00:00:00Z",
         },
         "spec": {
-            "workloadRef": {"name": f"w{number}"},
-            "connectionRef": {"name": "kafka"},
-            "groupId": f"orders-{number}",
+            "workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}",
             "protocol": "Classic",
         },
-    }
+    }  # fmt: skip
 
 
 def _connection() -> Json:

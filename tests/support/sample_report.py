@@ -42,15 +42,9 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
         run_id="20261201T000000Z-1",
         window=window,
         counts=Counts(
-            restarts=41_234,
-            absorbed_restarts=39_001,
-            removals=310,
-            rebalances=3_210,
-            rebalances_if_dynamic=80_400,
-            rebalance_cost_partition_ms=9_400_000_000,
-            ghost_wanted_partition_ms=31_000_000_000,
-            ghost_late_partition_ms=1_000_000,
-            ghost_fault_partition_ms=3_000_000_000,
+            restarts=41_234, absorbed_restarts=39_001, removals=310, rebalances=3_210, rebalances_if_dynamic=80_400,
+            rebalance_cost_partition_ms=9_400_000_000, ghost_wanted_partition_ms=31_000_000_000,
+            ghost_late_partition_ms=1_000_000, ghost_fault_partition_ms=3_000_000_000,
         ),
         groups=groups,
         kafka_clusters=12,
@@ -84,11 +78,8 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
         pages=tuple(_page(rng, row, window) for row in rows[:pages]),
         drift=(
             ImageDrift(
-                key=rows[1].key,
-                image_digest="sha256:" + "0f" * 32,
-                since_ms=START_MS + 20 * DAY_MS,
-                median_before_ms=21_000,
-                median_after_ms=64_000,
+                key=rows[1].key, image_digest="sha256:" + "0f" * 32, since_ms=START_MS + 20 * DAY_MS,
+                median_before_ms=21_000, median_after_ms=64_000,
             ),
         ),
         quality=(
@@ -107,18 +98,15 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
         ),
         bill=tuple(_bill(rng, row) for row in rows[:40]),
         money=Money(currency="EUR", price_per_partition_hour=0.4, price_per_delayed_message=0.000_2),
-    )
+    )  # fmt: skip
 
 
 def _row(rng: random.Random, index: int, groups: int, days: int) -> GroupRow:
     name = _NAMES[index] if index < len(_NAMES) else f"team-{index % 17}.service-{index}"
     key = GroupKey(
-        kafka_cluster_id=f"kafka-{index % 12}",
-        group_id=name,
-        namespace=f"team-{index % 17}",
-        static_group="consumers",
+        kafka_cluster_id=f"kafka-{index % 12}", group_id=name, namespace=f"team-{index % 17}", static_group="consumers",
         workload=f"service-{index}",
-    )
+    )  # fmt: skip
     now_ms = rng.choice((45_000, 10_000) if index < groups // 8 else (None, 45_000, 10_000))
     coverage = rng.random()
     return GroupRow(
@@ -130,15 +118,12 @@ def _row(rng: random.Random, index: int, groups: int, days: int) -> GroupRow:
         coverage=coverage,
         covered_ms=round(coverage * days * DAY_MS),
         counts=Counts(
-            restarts=rng.randrange(900),
-            absorbed_restarts=rng.randrange(300),
-            rebalances=rng.randrange(99),
-            rebalance_cost_partition_ms=rng.randrange(10**9),
-            ghost_wanted_partition_ms=rng.randrange(10**9),
+            restarts=rng.randrange(900), absorbed_restarts=rng.randrange(300), rebalances=rng.randrange(99),
+            rebalance_cost_partition_ms=rng.randrange(10**9), ghost_wanted_partition_ms=rng.randrange(10**9),
         ),
         advice=_advice(rng, key, index, groups, now_ms),
         lost_partition_ms_by_day=tuple(rng.randrange(10**8) for _ in range(days)) if index % 5 else (),
-    )
+    )  # fmt: skip
 
 
 def _advice(rng: random.Random, key: GroupKey, index: int, groups: int, now_ms: int | None) -> Advice:
@@ -211,10 +196,8 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
         ),
         cost=tuple(
             CostPoint(
-                timeout_ms=round(t),
-                eviction_partition_ms=round(4e8 * survives(t)),
-                waiting_partition_ms=round(t * 300),
-                evictions_per_day=36 * survives(t),
+                timeout_ms=round(t), eviction_partition_ms=round(4e8 * survives(t)),
+                waiting_partition_ms=round(t * 300), evictions_per_day=36 * survives(t),
             )
             for t in _GRID_MS
         ),
@@ -232,10 +215,7 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
         ),
         what_if=tuple(
             WhatIf(
-                label=label,
-                timeout_ms=t,
-                evictions_per_day=3.2,
-                rebalances_per_day=7.1,
+                label=label, timeout_ms=t, evictions_per_day=3.2, rebalances_per_day=7.1,
                 lost_partition_ms_per_day=5_777_000,
             )
             for label, t in (
@@ -247,4 +227,4 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
         samples=1080,
         censored=12,
         method="Order statistic at 95 %, capped by the pod's own deadlines.",
-    )
+    )  # fmt: skip

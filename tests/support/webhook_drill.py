@@ -124,11 +124,7 @@ def drill(
 def stateful_pod(namespace: str, workload: str, ordinal: int, **metadata: Any) -> Json:
     """A pod as the StatefulSet controller writes it, which no scheduler takes."""
     owner = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "name": workload,
-        "uid": f"{workload}-uid",
-        "controller": True,
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload, "uid": f"{workload}-uid", "controller": True
     }
     return {
         "apiVersion": "v1", "kind": "Pod",

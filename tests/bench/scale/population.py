@@ -137,11 +137,9 @@ def stateful_set(group: Group) -> Json:
         "spec": {"terminationGracePeriodSeconds": GRACE_S, "containers": [_container()]},
     }
     spec = {
-        "replicas": group.replicas,
-        "serviceName": group.name,
-        "selector": {"matchLabels": labels},
+        "replicas": group.replicas, "serviceName": group.name, "selector": {"matchLabels": labels},
         "template": template,
-    }
+    }  # fmt: skip
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": group.name}, "spec": spec}
 
 
@@ -149,11 +147,9 @@ def static_group(group: Group) -> Json:
     """Return the StaticGroup of a group."""
     spec = {"workloadRef": {"name": group.name}, "connectionRef": {"name": CONNECTION}, "groupId": group.name}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
-        "metadata": {"name": group.name},
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND, "metadata": {"name": group.name},
         "spec": spec,
-    }
+    }  # fmt: skip
 
 
 def connection(port: int) -> Json:

@@ -45,15 +45,10 @@ AS_OF = datetime.fromtimestamp(FLEET.end_ms / 1000, UTC).isoformat()
 EXECUTOR = "spark-role=executor"
 # Cores and memory overhead are the shipped values, so that too small values fail here.
 SMALL = {
-    "spark.executor.instances": "1",
-    "spark.executor.memory": "1g",
-    "spark.kubernetes.executor.request.cores": "500m",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.dir": "file:///data/events",
-    "spark.eventLog.compress": "false",
-}
+    "spark.executor.instances": "1", "spark.executor.memory": "1g", "spark.kubernetes.executor.request.cores": "500m",
+    "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "4", "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": "file:///data/events", "spark.eventLog.compress": "false",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,13 +99,10 @@ def applied(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Ground:
         "kind": "PersistentVolume",
         "metadata": {"name": "fleet-learner"},
         "spec": {
-            "capacity": {"storage": "50Gi"},
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": str(ground.data), "type": "Directory"},
+            "capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": str(ground.data), "type": "Directory"},
         },
-    }
+    }  # fmt: skip
     (overlay / "volume.yaml").write_text(yaml.safe_dump(volume))
     claim = [{"op": "add", "path": "/spec/storageClassName", "value": ""}]
     memory = "/spec/jobTemplate/spec/template/spec/containers/0/resources"
@@ -239,12 +231,10 @@ def test_a_job_completes_and_leaves_report_and_recommendations(applied: Ground, 
     assert "report: /data/fleet/output/report/report.html" in run.log
     assert (run.end, run.terminated["exitCode"]) == ("Complete", 0)
     record(
-        "fleet learner on a cluster",
-        image_mb=round(applied.archive_bytes / 1e6),
-        driver_s=run.seconds,
+        "fleet learner on a cluster", image_mb=round(applied.archive_bytes / 1e6), driver_s=run.seconds,
         journal_mb=round(_bytes(applied.data / "journal") / 1e6, 1),
         left_mb=round(_bytes(applied.data / "fleet") / 1e6, 1),
-    )
+    )  # fmt: skip
 
 
 def _bytes(folder: Path) -> int:

@@ -88,12 +88,9 @@ def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int 
 
 
 def _walk(
-    life: Sequence[Change],
-    events: Sequence[Event],
-    account: Account,
-    read: set[tuple[int, int | None]],
+    life: Sequence[Change], events: Sequence[Event], account: Account, read: set[tuple[int, int | None]],
     streamed: dict[int, Event],
-) -> None:
+) -> None:  # fmt: skip
     """Follow one key: each event is the next change of its life, or a repetition of an earlier one."""
     at: int | None = None
     previous = ""
@@ -135,13 +132,9 @@ def _place(life: Sequence[Change], event: Event) -> int | None:
 
 
 def _find_lost(
-    history: Sequence[Change],
-    read: set[tuple[int, int | None]],
-    streamed: Mapping[int, Event],
-    account: Account,
-    *,
+    history: Sequence[Change], read: set[tuple[int, int | None]], streamed: Mapping[int, Event], account: Account, *,
     is_exact: bool,
-) -> None:
+) -> None:  # fmt: skip
     first = min(streamed, default=history[-1].number + 1 if history else 0)
     table: dict[int, int] = {}
     for change in history:

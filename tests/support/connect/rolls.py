@@ -79,13 +79,10 @@ def roll(
 def record_roll(name: str, measured: Roll) -> None:
     """Record the figures of a restart."""
     record(
-        f"{name}, {'leader' if measured.led else 'follower'} restarted",
-        restart_s=measured.restart_s,
-        generations=measured.generations,
-        own_tasks_down_s=measured.own_down_s,
-        others_stopped=measured.others_stopped,
+        f"{name}, {'leader' if measured.led else 'follower'} restarted", restart_s=measured.restart_s,
+        generations=measured.generations, own_tasks_down_s=measured.own_down_s, others_stopped=measured.others_stopped,
         moved=measured.moved,
-    )
+    )  # fmt: skip
 
 
 def assert_quiet(measured: Roll, generations: int, start_s: float = 2) -> None:

@@ -186,21 +186,11 @@ class ConnectGroup(ConnectCluster):
         }
         converter = "org.apache.kafka.connect.json.JsonConverter"
         return {
-            "bootstrap.servers": self.bootstrap,
-            "group.id": group,
-            "connect.protocol": self.settings.protocol,
-            "key.converter": converter,
-            "value.converter": converter,
-            "offset.storage.partitions": "1",
-            "status.storage.partitions": "1",
-            "listeners": worker.url,
-            "rest.advertised.host.name": "127.0.0.1",
-            "rest.advertised.port": str(worker.port),
-            **topics,
-            **own,
-            **discovery,
-            **self.settings.properties,
-        }
+            "bootstrap.servers": self.bootstrap, "group.id": group, "connect.protocol": self.settings.protocol,
+            "key.converter": converter, "value.converter": converter, "offset.storage.partitions": "1",
+            "status.storage.partitions": "1", "listeners": worker.url, "rest.advertised.host.name": "127.0.0.1",
+            "rest.advertised.port": str(worker.port), **topics, **own, **discovery, **self.settings.properties,
+        }  # fmt: skip
 
     def any(self) -> Worker:
         """Return a worker that runs."""

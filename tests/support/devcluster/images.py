@@ -65,13 +65,9 @@ def _write_archive(path: Path, reference: str, program: Path) -> None:
 
 
 def build_image(
-    tag: str,
-    context: Path,
-    *,
-    dockerfile: Path | None = None,
-    build_arguments: Mapping[str, str] | None = None,
+    tag: str, context: Path, *, dockerfile: Path | None = None, build_arguments: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (".git", ".venv"),
-) -> Path:
+) -> Path:  # fmt: skip
     """Build an image from a Dockerfile, unless it was built from the very same inputs before.
 
     Parameters

@@ -101,14 +101,9 @@ class BrokerAdmin:
         """Delete all rules of `User:<user>` and return how many there were."""
         api = _api()
         chosen = api.AclBindingFilter(
-            api.ResourceType.ANY,
-            None,
-            api.ResourcePatternType.ANY,
-            f"User:{user}",
-            None,
-            api.AclOperation.ANY,
+            api.ResourceType.ANY, None, api.ResourcePatternType.ANY, f"User:{user}", None, api.AclOperation.ANY,
             api.AclPermissionType.ANY,
-        )
+        )  # fmt: skip
         (deleted,) = self._wait(self._client.delete_acls([chosen]))
         return len(deleted)
 
@@ -181,20 +176,10 @@ class BrokerAdmin:
     @staticmethod
     def _acl(user: str, operation: str, kind: ResourceKind, name: str, is_prefix: bool) -> Any:
         api = _api()
-        types = {
-            "topic": api.ResourceType.TOPIC,
-            "group": api.ResourceType.GROUP,
-            "cluster": api.ResourceType.BROKER,
-        }
+        types = {"topic": api.ResourceType.TOPIC, "group": api.ResourceType.GROUP, "cluster": api.ResourceType.BROKER}
         pattern = api.ResourcePatternType.PREFIXED if is_prefix else api.ResourcePatternType.LITERAL
         return api.AclBinding(
-            types[kind],
-            name,
-            pattern,
-            f"User:{user}",
-            "*",
-            api.AclOperation[operation],
-            api.AclPermissionType.ALLOW,
+            types[kind], name, pattern, f"User:{user}", "*", api.AclOperation[operation], api.AclPermissionType.ALLOW
         )
 
     @staticmethod

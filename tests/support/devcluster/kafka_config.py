@@ -81,14 +81,10 @@ def server_properties(
     ports: the ports of every node, by node id.
     """
     return {
-        **_listeners(settings, node_id, ports),
-        **_sizes(settings.nodes),
-        **_profile(settings),
-        **(_security(settings, tls_dir) if settings.security else {}),
-        "log.dirs": str(data_dir),
-        "auto.create.topics.enable": "false",
-        **settings.overrides,
-    }
+        **_listeners(settings, node_id, ports), **_sizes(settings.nodes), **_profile(settings),
+        **(_security(settings, tls_dir) if settings.security else {}), "log.dirs": str(data_dir),
+        "auto.create.topics.enable": "false", **settings.overrides,
+    }  # fmt: skip
 
 
 def render(properties: Mapping[str, str]) -> str:

@@ -81,13 +81,9 @@ class GroupLog:
         return len(self.events(group_id, since_ms=since_ms, kind=_K.EPOCH_BUMPED))
 
     def wait_for(
-        self,
-        condition: Callable[[GroupEvent], bool],
-        *,
-        group_id: str | None = None,
-        since_ms: int = 0,
+        self, condition: Callable[[GroupEvent], bool], *, group_id: str | None = None, since_ms: int = 0,
         timeout_s: float = 30.0,
-    ) -> GroupEvent:
+    ) -> GroupEvent:  # fmt: skip
         """Return the first record that fulfils a condition, waiting for it."""
         deadline_s = time.monotonic() + timeout_s
         while True:

@@ -250,18 +250,12 @@ class LogParser:
         fields["member_id"] = fields.get("member_id") or dynamic
         numbers = {name: int(value) for name in _NUMBERS if (value := fields.pop(name, None)) is not None}
         return GroupEvent(
-            kind=kind,
-            at_ms=at_ms,
-            node_id=self._node_id,
-            group_id=fields.get("group_id"),
-            member_id=fields["member_id"],
-            other_member_id=fields.get("other_member_id"),
-            instance_id=fields.get("instance_id"),
-            reason=fields.get("reason"),
-            group_generation=numbers.get("group_generation"),
-            group_epoch=numbers.get("group_epoch"),
+            kind=kind, at_ms=at_ms, node_id=self._node_id, group_id=fields.get("group_id"),
+            member_id=fields["member_id"], other_member_id=fields.get("other_member_id"),
+            instance_id=fields.get("instance_id"), reason=fields.get("reason"),
+            group_generation=numbers.get("group_generation"), group_epoch=numbers.get("group_epoch"),
             member_count=numbers.get("member_count"),
-        )
+        )  # fmt: skip
 
     def _complete(self, event: GroupEvent) -> GroupEvent:
         if event.group_id is None:

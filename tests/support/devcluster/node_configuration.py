@@ -85,11 +85,9 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def _cni(state: ClusterState, node: NodeRecord) -> dict[str, Any]:
     addresses = {
-        "type": "host-local",
-        "dataDir": f"{node.directory}/cni-addresses",
-        "ranges": [[{"subnet": node.pod_subnet}]],
+        "type": "host-local", "dataDir": f"{node.directory}/cni-addresses", "ranges": [[{"subnet": node.pod_subnet}]],
         "routes": [{"dst": "0.0.0.0/0"}],
-    }
+    }  # fmt: skip
     return {
         "cniVersion": "0.4.0",
         "name": cni_network_name(state),

@@ -60,13 +60,9 @@ class Process:
         return int(pid)
 
     def start(
-        self,
-        command: Sequence[str | Path],
-        *,
-        cgroup_files: Iterable[Path] = (),
-        network_namespace: str | None = None,
+        self, command: Sequence[str | Path], *, cgroup_files: Iterable[Path] = (), network_namespace: str | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Start the program unless it already runs.
 
         Parameters

@@ -31,16 +31,9 @@ def write_page(results: Sequence[dict[str, Any]]) -> None:
     removed = sum(each.get("live_members_removed", 0) for each in results)
     rows = [*{(each["fault"], each["phase"]): each for each in results if "fault" in each}.values()]
     lines = [
-        "",
-        *summary(rows, removed),
-        "",
-        *table(rows, FRONT_FAULTS),
-        "",
-        *table(rows, tuple(KafkaFault)),
-        "",
-        *said(rows, ALL_FAULTS),
-        "",
-    ]
+        "", *summary(rows, removed), "", *table(rows, FRONT_FAULTS), "", *table(rows, tuple(KafkaFault)), "",
+        *said(rows, ALL_FAULTS), "",
+    ]  # fmt: skip
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n".join(lines) + END + rest.partition(END)[2])
 

@@ -47,12 +47,9 @@ def cluster_environment(name: str) -> dict[str, str]:
     """Return the variables by which tests find a running development cluster."""
     state = Cluster.load(name).state
     return {
-        "KUBECTL": f"{state.bin_directory}/kubectl",
-        "KUBECONFIG": state.kubeconfig,
-        "HELM": str(helm_program()),
-        "OPERATOR_IMAGE": OPERATOR_IMAGE,
-        "CLUSTER": "local",
-    }
+        "KUBECTL": f"{state.bin_directory}/kubectl", "KUBECONFIG": state.kubeconfig, "HELM": str(helm_program()),
+        "OPERATOR_IMAGE": OPERATOR_IMAGE, "CLUSTER": "local",
+    }  # fmt: skip
 
 
 def with_cluster(name: str, command: Sequence[str]) -> int:

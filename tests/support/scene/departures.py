@@ -87,11 +87,9 @@ def last_partitions(voice: PodVoice) -> frozenset[int]:
 
 
 def departures(
-    sightings: Iterable[PodSighting],
-    removals: Collection[GroupEvent],
-    voices: Mapping[str, PodVoice],
+    sightings: Iterable[PodSighting], removals: Collection[GroupEvent], voices: Mapping[str, PodVoice],
     survivors: Collection[str],
-) -> list[Departure]:
+) -> list[Departure]:  # fmt: skip
     """Join the three accounts; pods whose member has not been removed yet are left out.
 
     Parameters
@@ -112,18 +110,13 @@ def departures(
         heirs = [voices[uid] for uid in survivors]
         found.append(
             Departure(
-                pod_name=sighting.name,
-                uid=sighting.uid,
-                instance_id=voice.instance_id() or "",
-                member_id=member_id,
-                joined_at_ms=voice.of_kind("assigned")[0]["at_ms"],
-                partitions=partitions,
-                terminal_at_ms=sighting.terminal_at_ms,
-                removed_at_ms=removed_at_ms[member_id],
+                pod_name=sighting.name, uid=sighting.uid, instance_id=voice.instance_id() or "", member_id=member_id,
+                joined_at_ms=voice.of_kind("assigned")[0]["at_ms"], partitions=partitions,
+                terminal_at_ms=sighting.terminal_at_ms, removed_at_ms=removed_at_ms[member_id],
                 assigned_at_ms=_covered_at_ms(heirs, "assigned", partitions, removed_at_ms[member_id]),
                 consumed_at_ms=_covered_at_ms(heirs, "consumed", partitions, removed_at_ms[member_id]),
             )
-        )
+        )  # fmt: skip
     return found
 
 

@@ -50,9 +50,6 @@ def spread(values: Sequence[float]) -> dict[str, float]:
         raise ValueError("nothing was measured")
     ordered = sorted(values)
     return {
-        "count": len(ordered),
-        "min": round(ordered[0], 3),
-        "median": round(statistics.median(ordered), 3),
-        "p95": round(ordered[-(-len(ordered) * 95 // 100) - 1], 3),
-        "max": round(ordered[-1], 3),
-    }
+        "count": len(ordered), "min": round(ordered[0], 3), "median": round(statistics.median(ordered), 3),
+        "p95": round(ordered[-(-len(ordered) * 95 // 100) - 1], 3), "max": round(ordered[-1], 3),
+    }  # fmt: skip

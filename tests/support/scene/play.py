@@ -82,45 +82,30 @@ class Play:
         """Return the KafkaConnection; `spec` replaces fields."""
         fields = {"bootstrapServers": self.brokers.bootstrap.split(","), **spec}
         return {
-            "apiVersion": GROUP,
-            "kind": "KafkaConnection",
-            "metadata": {"name": CONNECTION, "namespace": self.name},
+            "apiVersion": GROUP, "kind": "KafkaConnection", "metadata": {"name": CONNECTION, "namespace": self.name},
             "spec": fields,
-        }
+        }  # fmt: skip
 
     def static_group(self, **spec: Any) -> dict[str, Any]:
         """Return the StaticGroup; `spec` replaces fields."""
         fields = {
-            "workloadRef": {"name": self.name},
-            "connectionRef": {"name": CONNECTION},
-            "groupId": self.name,
-            "protocol": "Classic" if self.protocol == "classic" else "Consumer",
-            **spec,
-        }
+            "workloadRef": {"name": self.name}, "connectionRef": {"name": CONNECTION}, "groupId": self.name,
+            "protocol": "Classic" if self.protocol == "classic" else "Consumer", **spec,
+        }  # fmt: skip
         return {
-            "apiVersion": GROUP,
-            "kind": "StaticGroup",
-            "metadata": {"name": self.name, "namespace": self.name},
+            "apiVersion": GROUP, "kind": "StaticGroup", "metadata": {"name": self.name, "namespace": self.name},
             "spec": fields,
-        }
+        }  # fmt: skip
 
     def stateful_set(
-        self,
-        replicas: int,
-        *,
-        env: dict[str, str] | None = None,
-        grace_s: int = 10,
-        pod: dict[str, Any] | None = None,
+        self, replicas: int, *, env: dict[str, str] | None = None, grace_s: int = 10, pod: dict[str, Any] | None = None,
         **spec: Any,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the StatefulSet of consumers; `pod` and `spec` add to the pod's and the set's spec."""
         variables = {
-            "BOOTSTRAP": self.brokers.bootstrap,
-            "GROUP": self.name,
-            "TOPIC": self.name,
-            "GROUP_PROTOCOL": self.protocol,
-            **(env or {}),
-        }
+            "BOOTSTRAP": self.brokers.bootstrap, "GROUP": self.name, "TOPIC": self.name,
+            "GROUP_PROTOCOL": self.protocol, **(env or {}),
+        }  # fmt: skip
         container = {
             "name": "app",
             "image": WORKLOAD_IMAGE,

@@ -82,14 +82,9 @@ class Stage:
 
     @classmethod
     def up(
-        cls,
-        name: str,
-        *,
-        nodes: int = 1,
-        kafka: str | None = None,
-        security: bool = False,
+        cls, name: str, *, nodes: int = 1, kafka: str | None = None, security: bool = False,
         users: Mapping[str, str] | None = None,
-    ) -> Stage:
+    ) -> Stage:  # fmt: skip
         """Bring the ground up (or attach to it), build and load the images.
 
         Parameters

@@ -128,12 +128,9 @@ class Application:
         chosen = settings(environment)
         self._states = states_of(environment, chosen, self._topic)
         tell(
-            "started",
-            pid=os.getpid(),
-            group=required(environment, "GROUP"),
-            instance_id=chosen.get("group.instance.id"),
-            protocol=chosen.get("group.protocol", "classic"),
-        )
+            "started", pid=os.getpid(), group=required(environment, "GROUP"),
+            instance_id=chosen.get("group.instance.id"), protocol=chosen.get("group.protocol", "classic"),
+        )  # fmt: skip
         self._consumer = Consumer({**chosen, "error_cb": self._on_error}, logger=client_logger())
 
     def run(self) -> int:
