@@ -32,7 +32,7 @@ from simulator.world.settings import plain_team
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.runtime.process.health import HealthServer
 from staticgroup.runtime.process.metrics import Metrics
-from support.connect.workers import ConnectGroup
+from support.fault_proxy.free_port import free_port
 from support.prometheus import Prometheus, promtool, running
 from support.waiting import until
 
@@ -91,7 +91,7 @@ class Page:
         self.lock = threading.Lock()
         self.loop = asyncio.new_event_loop()
         self.server = HealthServer(
-            port=ConnectGroup.free_port(), registry=Metrics().registry, watch_age_s=lambda: 0.0, is_ready=lambda: True,
+            port=free_port(), registry=Metrics().registry, watch_age_s=lambda: 0.0, is_ready=lambda: True,
             refresh=self._scraped, host="127.0.0.1",
         )  # fmt: skip
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from test_chart_pods import pod_specs, violations
-from test_chart_rbac import rows, table
+from test_chart_rbac import granted, table
 from test_chart_variants import Manifest, manifest_generator, of_kind, part, render, the
 
 from staticgroup.runtime.webhook.process import WebhookSettings
@@ -104,20 +104,6 @@ def test_its_pods_keep_the_restricted_standard(options: tuple[str, ...]) -> None
     specs = list(pod_specs(webhook(*options)))
     assert len(specs) == 2
     assert [violations(spec) for spec in specs] == [[], []]
-
-
-def granted(manifests: list[Manifest], account: str) -> set[str]:
-    found: set[str] = set()
-    for binding in of_kind(manifests, "ClusterRoleBinding") + of_kind(manifests, "RoleBinding"):
-        if binding["subjects"] != [{"kind": "ServiceAccount", "name": account, "namespace": "staticgroup-system"}]:
-            continue
-        where, reference = binding["metadata"].get("namespace"), binding["roleRef"]
-        (role,) = [
-            each for each in of_kind(manifests, reference["kind"])
-            if (each["metadata"]["name"], each["metadata"].get("namespace")) == (reference["name"], where)
-        ]  # fmt: skip
-        found |= set(rows(where or "*", role))
-    return found
 
 
 RIGHTS = """

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.connect.workers import ConnectGroup
 from support.devcluster.cache import built
 from support.devcluster.process import Process
 from support.devcluster.programs import run_go
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 VERSION = "v1.8.0"
@@ -116,7 +116,7 @@ class ObjectStore:
 def object_store() -> Iterator[ObjectStore]:
     """Run a server without buckets while the block lasts."""
     store = ObjectStore(
-        folder=Path(tempfile.mkdtemp(prefix="object-store-")), port=ConnectGroup.free_port(),
+        folder=Path(tempfile.mkdtemp(prefix="object-store-")), port=free_port(),
         access_key=secrets.token_hex(8).upper(), secret_key=secrets.token_urlsafe(30),
     )  # fmt: skip
     # Not on the command line, which every user of the machine can read.

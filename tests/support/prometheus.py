@@ -22,11 +22,11 @@ from typing import Any
 
 import yaml
 
-from support.connect.workers import ConnectGroup
 from support.devcluster.cache import built
 from support.devcluster.kafka_jars import ToolMissing
 from support.devcluster.process import run
 from support.devcluster.progress import step
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 START_DEADLINE_S = 30.0
@@ -123,7 +123,7 @@ def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) ->
         "scrape_configs": [dict(job)],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    server = Prometheus(port=ConnectGroup.free_port())
+    server = Prometheus(port=free_port())
     options = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
     log = folder / "prometheus.log"
     with log.open("wb") as output:

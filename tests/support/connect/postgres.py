@@ -17,10 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.connect.workers import ConnectGroup
 from support.devcluster.cache import built
 from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, Report, ToolMissing
 from support.devcluster.process import Process, run
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 INSTALLED = Path("/usr/lib/postgresql")
@@ -116,7 +116,7 @@ class Database:
         programs = ensure_programs(report, installed)
         folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         folder.chmod(0o755)
-        database = cls(folder=folder, programs=programs.copied_to(folder / "programs"), port=ConnectGroup.free_port())
+        database = cls(folder=folder, programs=programs.copied_to(folder / "programs"), port=free_port())
         try:
             database._start()
         except BaseException:

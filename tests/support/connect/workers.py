@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from support.connect.cluster import ConnectCluster, call
 from support.devcluster.kafka_config import render
 from support.devcluster.kafka_jars import RESOURCES, Report, class_path, version_key
 from support.devcluster.process import Process
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 STOP_GRACE_S = 40.0
@@ -136,19 +136,11 @@ class ConnectGroup(ConnectCluster):
         for name in names:
             if name not in self.workers:
                 self.workers[name] = Worker(
-                    name=name, port=self.free_port(), group=self, is_static=self.settings.static
+                    name=name, port=free_port(), group=self, is_static=self.settings.static
                 )
             self.workers[name].start()
         for name in names:
             self.workers[name].await_up()
-
-    @staticmethod
-    def free_port() -> int:
-        """Return a port of loopback without a listener."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
 
     def down(self) -> None:
         """End all processes at once."""

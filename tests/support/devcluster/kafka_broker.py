@@ -27,8 +27,9 @@ from support.devcluster.kafka_config import (
 )
 from support.devcluster.kafka_jars import RESOURCES, Report, class_path, ensure_jars, ensure_tools, version_key
 from support.devcluster.kafka_log import GroupLog
-from support.devcluster.kafka_state import ClusterState, folder_of, load_state, lock_folder, new_state, state_root
+from support.devcluster.kafka_state import ClusterState, folder_of, load_state, lock_folder, new_state
 from support.devcluster.kafka_wire import Coordinator, find_coordinator
+from support.devcluster.layout import state_root
 
 _READY_TIMEOUT_S = 90.0
 _STOP_PATIENCE_S = 30.0

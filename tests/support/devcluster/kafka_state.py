@@ -20,14 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from support.devcluster.kafka_config import CONTROLLER, BrokerSettings
+from support.devcluster.layout import state_root
 
 _FORMAT = 1
 _LOWEST_PORT = 15_000
-
-
-def state_root() -> Path:
-    """Return the folder that holds the state of every test cluster."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/var/tmp") / "staticgroup-devcluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

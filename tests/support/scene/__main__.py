@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from support.devcluster.cluster import Cluster
 from support.devcluster.kafka_broker import down as kafka_down
 from support.devcluster.kafka_broker import leftovers as kafka_leftovers
-from support.devcluster.kafka_state import state_root
+from support.devcluster.layout import state_root
 from support.devcluster.leftovers import leftovers
 from support.devcluster.programs import helm_program
 from support.devcluster.progress import say

@@ -14,7 +14,7 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.detached_admin import DetachedAdmin
 from support.scene.stage import WORKLOAD_IMAGE, Stage
-from support.scene.witnesses import PodWatch, is_operators
+from support.scene.witnesses import PodWatch, instance_ids, is_operators
 from support.waiting import until
 
 GROUP = "staticgroup.io/v1alpha1"
@@ -197,14 +197,17 @@ class Play:
         """Return the brokers' lines about removals by the operator."""
         return [e for e in self.events(GroupEventKind.REMOVED, since_ms=since_ms) if is_operators(e)]
 
+    def removed_ids(self, since_ms: int | None = None) -> list[str]:
+        """Return the instance ids of the operator's removals, sorted."""
+        removals = self.removals(since_ms)  # read before the log that is searched for them
+        known = instance_ids(self.brokers.group_log.events())
+        return sorted(known[e.member_id or ""] for e in removals)
+
     def rebalances(self, since_ms: int) -> int:
         """Count rebalances by the brokers' log: prepared rebalances, or bumps of the group epoch."""
         log = self.brokers.group_log
-        return (
-            log.count_rebalances(self.name, since_ms)
-            if self.protocol == "classic"
-            else log.count_epoch_bumps(self.name, since_ms)
-        )
+        count = log.count_rebalances if self.protocol == "classic" else log.count_epoch_bumps
+        return count(self.name, since_ms)
 
     def lines(self, pod: str) -> list[dict[str, Any]]:
         """Return what a consumer has said."""
