@@ -153,12 +153,9 @@ def rounds() -> list[Row]:
     members = [make.member(n) for n in range(MEMBERS)]
     random.Random(7).shuffle(members)
     world = make.departure(
-        workload=make.workload(half),
-        pods=live,
-        group=make.group(*members),
-        chains=dead,
+        workload=make.workload(half), pods=live, group=make.group(*members), chains=dead,
         sight=make.sight(ended=frozenset(f"u{n}" for n in range(half, MEMBERS))),
-    )
+    )  # fmt: skip
     seats = {make.id_of(n): make.attributed(f"m{n}", f"u{n}") for n in range(MEMBERS)}
     known = make.members(attributions=seats)
     spec, history = make.spec(), make.history(issued_ordinals=Ordinals.of(range(MEMBERS)), members=known)

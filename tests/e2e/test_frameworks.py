@@ -114,9 +114,7 @@ APPLICATIONS: Final[Mapping[str, Application]] = {
         image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_PAIR], environment={"CONCURRENCY": "2"}
     ),
     "Spring Boot, two groups of two listeners": Application(
-        image=SPRING_IMAGE,
-        load=load_spring_image,
-        groups=[SPRING_PAIR, SECOND_PAIR],
+        image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_PAIR, SECOND_PAIR],
         environment={"CONCURRENCY": "2", "SECOND_GROUP": "{play}-second"},
     ),
     "franz-go, two groups of two clients": Application(
@@ -125,7 +123,7 @@ APPLICATIONS: Final[Mapping[str, Application]] = {
         groups=FRANZ_PAIRS,
         environment={"CONSUMERS": "{play}/ORDERS_A {play}/ORDERS_B {play}-audit/AUDIT_A {play}-audit/AUDIT_B"},
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +258,10 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
     acknowledged_s = leave(game, groups, process_table)
     await_members(groups, range(PODS - 1), deadline_s=60)
     record(
-        kind,
-        pods=PODS,
-        members_per_pod=[len(g.members.appended) for g in groups],
-        roll_s=rolled_s,
-        members_replaced=replaced,
-        rebalances_of_the_roll=rebalances,
-        departures_of_the_roll=len(departed),
+        kind, pods=PODS, members_per_pod=[len(g.members.appended) for g in groups], roll_s=rolled_s,
+        members_replaced=replaced, rebalances_of_the_roll=rebalances, departures_of_the_roll=len(departed),
         acknowledged_s=spread(acknowledged_s),
-    )
+    )  # fmt: skip
     assert replaced == [PODS * len(g.members.appended) for g in groups]
     assert rebalances == [0] * len(groups)
     assert departed == []

@@ -178,11 +178,9 @@ def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_ne
     play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"identity": {"template": "{podName}", "exclusive": True}})
     taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
     until(
-        lambda: ready_for_s(play, taken) > settled_s,
-        deadline_s=settled_s + 30,
-        what="the pod to be Ready for long",
+        lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long",
         poll_s=2,
-    )
+    )  # fmt: skip
     other_cluster, began_s = outsider(play, taken), time.monotonic()
 
     def conflicts() -> list[dict[str, Any]]:

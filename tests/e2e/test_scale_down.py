@@ -161,15 +161,12 @@ def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> Non
 
         removals = game.removals()
         record(
-            "flapping scale",
-            rounds=len(combinations),
-            flapped_s=round(flapped_s, 1),
-            processes=sum(bool(v.of_kind("started")) for v in consumers.voices()),
-            removals=len(removals),
+            "flapping scale", rounds=len(combinations), flapped_s=round(flapped_s, 1),
+            processes=sum(bool(v.of_kind("started")) for v in consumers.voices()), removals=len(removals),
             fenced_removals=len(game.events(GroupEventKind.FENCED)),
             sessions_expired=len(game.events(GroupEventKind.SESSION_EXPIRED)),
             fatal_errors=len([line for line in consumers.lines("error") if line["fatal"]]),
-        )
+        )  # fmt: skip
         # Each round that waited for `member removed` had two, and so has the last scale-down.
         assert len(removals) >= 2 * [down for down, _ in combinations].count("member removed") + 2
         assert {e.member_id for e in game.removals(down_at_ms)} == {m for i, m in members.items() if ordinal(i) >= 2}

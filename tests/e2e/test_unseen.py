@@ -186,11 +186,9 @@ def test_operator_that_was_away_for_a_while_misses_only_members_that_joined_and_
         until(lambda: seats(game).keys() == {0, 1, 2}, deadline_s=60, what="pod 3 gone", poll_s=0.3)
         game.roll()
         until(
-            lambda: all(m != known[o] for o, m in members(game).items() if o < 3),
-            deadline_s=60,
-            what="new members",
+            lambda: all(m != known[o] for o, m in members(game).items() if o < 3), deadline_s=60, what="new members",
             poll_s=0.3,
-        )
+        )  # fmt: skip
         assert game.rebalances(since_ms) == 0
         rolled = members(game)
         game.scale(2)

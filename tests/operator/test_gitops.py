@@ -165,11 +165,9 @@ def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(
 ) -> None:
     spec: Json = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
     body: Json = {
-        "apiVersion": "staticgroup.io/v1alpha1",
-        "kind": "StaticGroup",
-        "metadata": {"name": "adopts-its-scope", "namespace": namespace},
-        "spec": spec,
-    }
+        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup",
+        "metadata": {"name": "adopts-its-scope", "namespace": namespace}, "spec": spec,
+    }  # fmt: skip
     apply(kubectl, body, "argocd-controller")
     reported(kubectl, body)
     drawn = live(kubectl, body)["status"]["injected"]["scope"]

@@ -296,12 +296,9 @@ def test_it_passes_where_restricted_pods_are_enforced(lab: Lab) -> None:
         workers(lab, "restricted")
         mine = {k: v for k, v in INIT_CONTAINER["securityContext"].items() if k != "seccompProfile"}
         body = worker(
-            lab,
-            "restricted",
-            EMPTY,
-            container={"securityContext": mine},
+            lab, "restricted", EMPTY, container={"securityContext": mine},
             securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
-        )
+        )  # fmt: skip
         assert agent_of(admitted(lab, body)) == all_of_it(OPTION)
         body["spec"]["containers"][0]["securityContext"] = {}
         refused = lab.kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))

@@ -107,8 +107,7 @@ class Page:
         self.call("Network.enable")
         self.call("Page.enable")
         self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width_px, height=height_px, deviceScaleFactor=1, mobile=False,
+            "Emulation.setDeviceMetricsOverride", width=width_px, height=height_px, deviceScaleFactor=1, mobile=False
         )  # fmt: skip
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)

@@ -306,13 +306,10 @@ class Roll:
             ages.append(next_s - beyond)
         written = sorted([at for at, _ in lease] + statuses)
         return Figures(
-            lasts_s=ended_s - begun_s,
-            lease_writes=len(lease),
-            status_writes=len(statuses),
-            oldest_s=max(ages),
+            lasts_s=ended_s - begun_s, lease_writes=len(lease), status_writes=len(statuses), oldest_s=max(ages),
             busiest_s=max(sum(at <= other < at + 10 for other in written) for at in written) / 10,
             remembered=sum(len(s["carriers"]) == 1 for n in range(self.scene.groups) for s in self._status(n)["seats"]),
-        )
+        )  # fmt: skip
 
 
 def _static_group(number: int) -> Json:

@@ -205,12 +205,9 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
         waiting_partitions=4,
         eviction_partition_ms=384_000,
         timeline=Timeline(
-            window=window,
-            rollouts=tuple(Span(start_ms=i, end_ms=i + 900_000, label="r") for i in instants[::10]),
-            generations=tuple((at, 100 + n) for n, at in enumerate(instants[::9])),
-            absorbed_ms=tuple(instants),
-            evicted_ms=tuple(instants[::50]),
-            removed_ms=tuple(instants[::200]),
+            window=window, rollouts=tuple(Span(start_ms=i, end_ms=i + 900_000, label="r") for i in instants[::10]),
+            generations=tuple((at, 100 + n) for n, at in enumerate(instants[::9])), absorbed_ms=tuple(instants),
+            evicted_ms=tuple(instants[::50]), removed_ms=tuple(instants[::200]),
             timeout_changes=tuple((at, 45_000) for at in instants[:2]),
         ),
         what_if=tuple(

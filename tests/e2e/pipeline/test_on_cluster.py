@@ -166,13 +166,9 @@ def interrupted(applied: Ground) -> Interrupted:
     (plan,) = (root / FOLDER).glob("*.plan.json")
     drivers = watcher.drivers("interrupted")
     return Interrupted(
-        drivers=drivers,
-        executors=[watcher.executors(each) for each in drivers],
-        plan=plan,
-        plan_text=plan.read_text(),
-        plan_inode=plan.stat().st_ino,
-        published=sorted(runs_in(root)),
-    )
+        drivers=drivers, executors=[watcher.executors(each) for each in drivers], plan=plan, plan_text=plan.read_text(),
+        plan_inode=plan.stat().st_ino, published=sorted(runs_in(root)),
+    )  # fmt: skip
 
 
 def _pods(cluster: Cluster) -> list[str]:

@@ -265,15 +265,12 @@ def roll(
     group.await_heartbeats()
     after = capture.await_rest(tables)
     return Rolled(
-        led=led,
-        generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
-        restart_s=restart_ms / 1000,
-        began_ms=began_ms,
-        ended_ms=now_ms(),
+        led=led, generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
+        restart_s=restart_ms / 1000, began_ms=began_ms, ended_ms=now_ms(),
         own=frozenset(table for table, stream in before.items() if stream.worker == name),
         others_stopped=sum(after[t].sender != s.sender for t, s in before.items() if s.worker != name),
         moved=sum(after[table].worker != stream.worker for table, stream in before.items()),
-    )
+    )  # fmt: skip
 
 
 def standstill_s(rolled: Rolled, delays_ms: dict[str, list[tuple[int, int]]]) -> tuple[float, float]:

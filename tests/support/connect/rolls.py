@@ -66,14 +66,12 @@ def roll(
     ended_ms, lines = now_ms(), group.lines()
     gaps = ticks.gaps_ms(lines, began_ms, ended_ms)
     return Roll(
-        worker=name,
-        led=led,
-        generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
+        worker=name, led=led, generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
         restart_s=restart_ms / 1000,
         own_down_s=max((gaps[task] for task, where in before.items() if where == name), default=0) / 1000,
         others_stopped=len(ticks.stopped(lines, began_ms, ended_ms, but=name)),
         moved=sum(after[task] != where for task, where in before.items()),
-    )
+    )  # fmt: skip
 
 
 def record_roll(name: str, measured: Roll) -> None:

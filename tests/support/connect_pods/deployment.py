@@ -36,17 +36,11 @@ def properties(game: Play, **more: str) -> dict[str, str]:
         for what, value in (("topic", f"{game.name}-{name}"), ("replication.factor", "1"))
     }
     return {
-        "bootstrap.servers": game.brokers.bootstrap,
-        "group.id": game.name,
-        "key.converter": _CONVERTER,
-        "value.converter": _CONVERTER,
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "listeners": f"http://0.0.0.0:{PORT}",
-        "plugin.discovery": "service_load",
-        **topics,
+        "bootstrap.servers": game.brokers.bootstrap, "group.id": game.name, "key.converter": _CONVERTER,
+        "value.converter": _CONVERTER, "offset.storage.partitions": "1", "status.storage.partitions": "1",
+        "listeners": f"http://0.0.0.0:{PORT}", "plugin.discovery": "service_load", **topics,
         **{name.replace("_", "."): value for name, value in more.items()},
-    }
+    }  # fmt: skip
 
 
 def surroundings(game: Play, **more: str) -> list[dict[str, Any]]:

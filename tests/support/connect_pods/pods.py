@@ -157,13 +157,10 @@ class ConnectPods(ConnectCluster):
             again = [s for s in stops if s.worker == name and s.at_ms > up_ms]
             rolls.append(
                 Roll(
-                    worker=name,
-                    led=name == led,
-                    generations=sum(from_ms <= e.at_ms < to_ms for e in rounds),
+                    worker=name, led=name == led, generations=sum(from_ms <= e.at_ms < to_ms for e in rounds),
                     restart_s=(up_ms - from_ms) / 1000,
                     own_down_s=max((gaps_ms[task] for task in mine), default=0) / 1000,
-                    others_stopped=len(elsewhere) + len(again),
-                    moved=sum(after[task] != name for task in mine),
+                    others_stopped=len(elsewhere) + len(again), moved=sum(after[task] != name for task in mine),
                 )
-            )
+            )  # fmt: skip
         return rolls

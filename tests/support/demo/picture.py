@@ -131,15 +131,10 @@ class Gatherer:
         show, at_ms = self._show, now_ms()
         groups = [show.groups[name] for name in show.pair if name in show.groups]
         return Picture(
-            at_ms=at_ms,
-            started_at_ms=show.started_at_ms,
-            scene=show.scene,
-            words=show.role.wording,
-            groups=tuple(self._group(group, at_ms) for group in groups),
-            events=self._events(),
-            columns=self._columns(),
+            at_ms=at_ms, started_at_ms=show.started_at_ms, scene=show.scene, words=show.role.wording,
+            groups=tuple(self._group(group, at_ms) for group in groups), events=self._events(), columns=self._columns(),
             lines=tuple(show.lines),
-        )
+        )  # fmt: skip
 
     def _get(self, path: str) -> Any:
         return self._show.stage.cluster.client.request("GET", path) or {}

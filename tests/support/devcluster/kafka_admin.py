@@ -157,14 +157,12 @@ class BrokerAdmin:
         (shown,) = self._wait(self._client.describe_consumer_groups([group_id], request_timeout=_TIMEOUT_S))
         members = [
             GroupMember(
-                member_id=member.member_id,
-                instance_id=member.group_instance_id,
-                client_id=member.client_id,
+                member_id=member.member_id, instance_id=member.group_instance_id, client_id=member.client_id,
                 host=member.host,
                 topic_partitions=frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
             )
             for member in shown.members
-        ]
+        ]  # fmt: skip
         ordered = sorted(members, key=lambda member: (member.instance_id or "", member.member_id))
         return GroupDescription(state=_camel(shown.state.name), members=tuple(ordered))
 

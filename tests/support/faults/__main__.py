@@ -43,12 +43,9 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m support.faults", description=__doc__)
     parser.add_argument("--cluster", default="sg-faults", help="name of cluster and broker (default: %(default)s)")
     parser.add_argument(
-        "--faults",
-        nargs="+",
-        metavar="FAULT",
-        default=[str(f) for f in ALL_FAULTS],
+        "--faults", nargs="+", metavar="FAULT", default=[str(f) for f in ALL_FAULTS],
         choices=[str(f) for f in ALL_FAULTS],
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--phases", nargs="+", metavar="PHASE", default=[str(p) for p in Phase], choices=[str(p) for p in Phase]
     )
