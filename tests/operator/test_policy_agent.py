@@ -73,7 +73,6 @@ def admitted(lab: Lab, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def agent_of(pod: dict[str, Any], container: str = "connect") -> dict[str, Any]:
-    """What the pod has of the agent."""
     spec = pod["spec"]
     mine = next(c for c in spec["containers"] if c["name"] == container)
     options = [e for e in mine.get("env", []) if e["name"] == "KAFKA_OPTS"]

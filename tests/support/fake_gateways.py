@@ -210,7 +210,6 @@ class FakeKafka(Hooks):
         return LeaveOutcome.REMOVED
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
-        """Say which cluster it is."""
         self.settings_seen.append(settings)
         await self.reached("probe")
         return self.problems.get("probe", ClusterFacts(cluster_id=self.cluster_id, brokers=()))
@@ -228,7 +227,6 @@ class FakeKafka(Hooks):
     async def describe_rights(
         self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
     ) -> GroupRights | KafkaProblem:
-        """Say that every right is there."""
         await self.reached("describe_rights", group_id)
         return GroupRights(describe_group=True, read_group=True)
 
@@ -258,7 +256,6 @@ class FakeKube(Hooks):
     events: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
-        """Read a workload as it is now."""
         await self.reached("read_workload", ref.name)
         found = self.workloads.get((namespace, ref.name))
         return self.problems.get("read_workload") or (
@@ -266,24 +263,20 @@ class FakeKube(Hooks):
         )
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
-        """Read a pod name as it is now."""
         await self.reached("read_pod", name)
         if "read_pod" in self.problems:
             return self.problems["read_pod"]
         return PodRead(resource_version=self.resource_version, version=self.pods.get((namespace, name)))
 
     async def read_node(self, name: str) -> NodeView | KubeProblem | None:
-        """Return the Node of a name."""
         await self.reached("read_node", name)
         return self.problems.get("read_node") or self.nodes.get(name)
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
-        """Read a Secret."""
         await self.reached("read_secret", name)
         return self.problems.get("read_secret") or copied(self.secrets.get((namespace, name)))
 
     async def cluster_uid(self) -> str | KubeProblem:
-        """Say which cluster it is."""
         return "cluster-1"
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:

@@ -58,7 +58,6 @@ class ObjectStore:
 
     @property
     def process(self) -> Process:
-        """Its process."""
         return Process(name="versitygw", directory=self.folder)
 
     def credentials_file(self, path: Path, *, secret_key: str | None = None) -> Path:

@@ -82,7 +82,6 @@ class PodCreator:
         self._own = threading.local()
 
     def create(self, pod: Json) -> Created:
-        """Create one pod."""
         if not hasattr(self._own, "connection"):
             self._own.connection = http.client.HTTPSConnection(
                 str(self._server.hostname), self._server.port, context=self._context, timeout=30

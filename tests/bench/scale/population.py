@@ -77,7 +77,6 @@ class Group:
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
         return f"team-{self.number % self.namespaces:02d}"
 
     @property
@@ -96,7 +95,6 @@ class Group:
         return f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets/{self.name}"
 
     def pod_path(self, ordinal: int) -> str:
-        """Return the path of a pod."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}-{ordinal}"
 
     def instance_id(self, ordinal: int) -> str:

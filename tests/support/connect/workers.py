@@ -164,7 +164,6 @@ class ConnectGroup(ConnectCluster):
         ]
 
     def properties(self, worker: Worker) -> dict[str, str]:
-        """Return the properties of a worker."""
         group = self.settings.group_id
         own = {} if worker.is_static else {
             "session.timeout.ms": str(self.settings.session_timeout_ms),

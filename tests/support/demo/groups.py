@@ -104,7 +104,6 @@ class DemoGroup:
         return [v for v in self.voices.voices() if not v.lines or v.lines[0]["at_ms"] >= self.play.since_ms]
 
     def lines(self, pod_name: str | None = None) -> list[Line]:
-        """Return the lines of one pod or of all."""
         return [
             line for voice in self.processes() if pod_name in (None, voice.pod_name) for line in list(voice.lines)
         ]

@@ -36,7 +36,6 @@ class Standstill:
 
     @property
     def length_s(self) -> float:
-        """Its length."""
         return (self.until_ms - self.from_ms) / 1000
 
 

@@ -47,7 +47,6 @@ class ApiServerClient:
         return json.loads(text) if text.startswith("{") else text
 
     def is_ready(self) -> bool:
-        """Return whether the server says that it is ready."""
         try:
             return bool(self.request("GET", "/readyz") == "ok")
         except OSError:

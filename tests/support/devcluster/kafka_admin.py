@@ -80,7 +80,6 @@ class BrokerAdmin:
         self._wait(self._client.create_topics([topic], operation_timeout=_TIMEOUT_S))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
         self._wait(self._client.delete_topics([name], operation_timeout=_TIMEOUT_S))
 
     def topics(self) -> list[str]:

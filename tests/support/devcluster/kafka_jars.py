@@ -93,7 +93,6 @@ def ensure_jars(version: str, report: Report) -> Path:
 
 
 def maven(arguments: Sequence[str], folder: Path) -> None:
-    """Run Maven in a folder."""
     command = ["mvn", "-B", "-q", *arguments]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=MAVEN_TIMEOUT_S)
     if done.returncode != 0:

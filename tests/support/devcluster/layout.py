@@ -77,7 +77,6 @@ class ClusterState:
 
     @property
     def network(self) -> ClusterNetwork:
-        """The cluster's network."""
         return ClusterNetwork(cluster_id=self.id, second_octet=self.second_octet)
 
     def save(self) -> None:

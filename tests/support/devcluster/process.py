@@ -136,7 +136,6 @@ class Process:
 
 
 def machine_boot_id() -> str:
-    """Return the boot id of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 

@@ -239,7 +239,6 @@ def await_injecting(game: Play) -> None:
 
 
 def has_id(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has an id."""
     return INSTANCE_ID_ANNOTATION in pod["metadata"].get("annotations", {})
 
 
