@@ -81,10 +81,7 @@ def pod(number: int) -> dict[str, Any]:
     name = f"web-{number}"
     return {
         "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{number:08d}",
-            "resourceVersion": str(1000 + number),
+            "name": name, "namespace": "shop", "uid": f"uid-{number:08d}", "resourceVersion": str(1000 + number),
             "creationTimestamp": "2026-11-21T10:00:00Z",
             "labels": {"apps.kubernetes.io/pod-index": str(number), "app": "web"},
             "annotations": {"staticgroup.io/instance-id": make.id_of(number)},
@@ -103,13 +100,12 @@ def pod(number: int) -> dict[str, Any]:
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:00:05Z"}],
             "containerStatuses": [
                 {
-                    "name": "app",
-                    "containerID": "containerd://x",
+                    "name": "app", "containerID": "containerd://x",
                     "state": {"running": {"startedAt": "2026-11-21T10:00:01Z"}},
                 }
             ],
         },
-    }
+    }  # fmt: skip
 
 
 def new_book() -> PodBook:
@@ -271,10 +267,7 @@ def stored_position() -> list[Row]:
     seconds = time.perf_counter() - began
     return [
         Row(
-            what="API writes under a roll",
-            measured=figures.writes_per_s,
-            budget=2.0,
-            unit="/s",
+            what="API writes under a roll", measured=figures.writes_per_s, budget=2.0, unit="/s",
             detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of "
             "the Lease, "
             f"{figures.status_writes} of statuses, at most {figures.busiest_s:.1f} a second for 10 s",

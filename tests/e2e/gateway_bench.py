@@ -26,15 +26,13 @@ def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
 
 def login(brokers: Brokers, user: str, password: str | None = None) -> ConnectionSettings:
     return settings_of(
-        brokers,
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
+        brokers, bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
         tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
         sasl=SaslSettings(
-            mechanism=SaslMechanism.SCRAM_SHA_512,
-            username=user,
+            mechanism=SaslMechanism.SCRAM_SHA_512, username=user,
             password=SecretText(PASSWORDS[user] if password is None else password),
         ),
-    )
+    )  # fmt: skip
 
 
 async def described_when(

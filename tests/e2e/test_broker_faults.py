@@ -91,10 +91,9 @@ def test_removal_waits_for_brokers_that_are_down_and_is_done_when_they_are_back(
 
     assert play.events(K.SESSION_EXPIRED) == [], "removed by the operator, not by the session"
     record(
-        "removal with brokers down",
-        coordinator_killed_to_removed_s=(one_down.at_ms - killed_at_ms) / 1000,
+        "removal with brokers down", coordinator_killed_to_removed_s=(one_down.at_ms - killed_at_ms) / 1000,
         all_brokers_started_to_removed_s=(all_down.at_ms - revived_at_ms) / 1000,
-    )
+    )  # fmt: skip
 
 
 def kill_coordinator_at_removal(play: Play, brokers: Brokers) -> tuple[str, bool, int]:
@@ -126,10 +125,9 @@ def kill_coordinator_at_removal(play: Play, brokers: Brokers) -> tuple[str, bool
         again = await_removed(play, log, member_id, loaded.at_ms)
         assert again.node_id != coordinator
         record(
-            "removal undone by a fail-over",
-            line_to_kill_ms=killed_at_ms - removed[0].at_ms,
+            "removal undone by a fail-over", line_to_kill_ms=killed_at_ms - removed[0].at_ms,
             loaded_to_removed_again_s=(again.at_ms - loaded.at_ms) / 1000,
-        )
+        )  # fmt: skip
     await_gone(play, instance_id)
     return member_id, is_back, killed_at_ms - removed[0].at_ms
 

@@ -153,12 +153,8 @@ def shows_work(pods: ConnectPods) -> bool:
     shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in connect.get("workers", [])}
     totals = tuple(connect.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
     return shown == {pod: (connectors[pod], count) for pod, count in tasks.items()} and totals == (
-        len(CONNECTORS),
-        TASK_COUNT,
-        0,
-        0,
-        0,
-    )
+        len(CONNECTORS), TASK_COUNT, 0, 0, 0,
+    )  # fmt: skip
 
 
 def assert_explained(pods: ConnectPods) -> None:

@@ -74,10 +74,9 @@ class Application:
 def consumer(prefix: str, suffix: str) -> Json:
     """Return an entry of identity.env: the variables and the suffix of one consumer."""
     return {
-        "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID",
-        "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
+        "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID", "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
         "suffix": suffix,
-    }
+    }  # fmt: skip
 
 
 SPRING_ALONE: Final = Members(identity={"preset": "SpringBoot"}, appended=("-0",))
@@ -93,20 +92,17 @@ FRANZ_PAIRS: Final = tuple(
             "preset": "Custom",
             "env": [consumer(f"{p}_A", f"-{p.lower()}-a"), consumer(f"{p}_B", f"-{p.lower()}-b")],
         },
-        appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"),
-        group=group,
+        appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"), group=group,
     )
     for p, group in (("ORDERS", ""), ("AUDIT", "-audit"))
-)
+)  # fmt: skip
 APPLICATIONS: Final[Mapping[str, Application]] = {
     "plain Java": Application(
-        image=JVM_WORKLOAD_IMAGE,
-        load=load_jvm_workload_image,
+        image=JVM_WORKLOAD_IMAGE, load=load_jvm_workload_image,
         groups=[Members(identity=sampled_identity("plain-java"), appended=("",))],
     ),
     "franz-go": Application(
-        image=FRANZ_IMAGE,
-        load=load_franz_image,
+        image=FRANZ_IMAGE, load=load_franz_image,
         groups=[Members(identity=sampled_identity("franz-go"), appended=("",))],
     ),
     "Spring Boot, concurrency 1": Application(image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_ALONE]),

@@ -38,10 +38,9 @@ from support.devcluster.programs import programs_directory
 from support.devcluster.progress import await_condition
 
 pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.long,
+    pytest.mark.e2e, pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the development cluster needs root"),
-]
+]  # fmt: skip
 
 TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={"zone": "b"}))
 

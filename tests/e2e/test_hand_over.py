@@ -176,10 +176,9 @@ def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed:
     waits_s = disturb(running, installed, by_length(short=1, long=8), standing_still, "frozen")
     assert_no_member_was_harmed(running)
     record(
-        "frozen while it removes",
-        rounds=by_length(short=1, long=8),
+        "frozen while it removes", rounds=by_length(short=1, long=8),
         frozen_to_removed_s=spread(waits_s) if waits_s else {},
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.long

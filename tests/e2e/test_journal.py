@@ -70,11 +70,10 @@ def plain(brokers: Brokers) -> ConnectionSettings:
 
 def login(brokers: Brokers, user: str) -> ConnectionSettings:
     return ConnectionSettings(
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
-        tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
+        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")), tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
         sasl=SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username=user, password=SecretText(PASSWORDS[user])),
         allow_loopback=True,
-    )
+    )  # fmt: skip
 
 
 def consumed(brokers: Brokers, topic: str) -> list[tuple[int, str, str]]:

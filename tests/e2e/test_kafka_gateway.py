@@ -265,10 +265,9 @@ async def test_mutual_tls_needs_a_certificate_of_the_brokers_authority(
 
     def with_certificate(client: kafka_tls.ClientCertificate | None) -> ConnectionSettings:
         tls = TlsSettings(
-            ca_pem=ca_pem,
-            certificate_pem=client.certificate.read_text() if client else None,
+            ca_pem=ca_pem, certificate_pem=client.certificate.read_text() if client else None,
             key_pem=SecretText(client.key.read_text()) if client else None,
-        )
+        )  # fmt: skip
         return settings_of(secure, bootstrap_servers=bootstrap, tls=tls)
 
     assert isinstance(await gateway.probe(with_certificate(ours)), ClusterFacts)

@@ -138,18 +138,14 @@ async def rights_are_described(gateway: KioGateway, brokers: Brokers) -> None:
         describe_group=False, missing=(NO_DESCRIBE.format("classic"),)
     )
     assert await gateway.describe_rights(login(brokers, "describer"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=False,
-        describe_topics=False,
-        describe_configs_group=False,
+        describe_group=True, read_group=False, describe_topics=False, describe_configs_group=False,
         describe_configs_cluster=False,
         missing=(
             "READ on Group 'shop-consumer' for User:describer",
             "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:describer",
-            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer",
-            NO_TOPICS.format("describer"),
+            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer", NO_TOPICS.format("describer"),
         ),
-    )
+    )  # fmt: skip
     assert await gateway.describe_rights(login(brokers, "configs"), "shop-consumer") == GroupRights(
         describe_group=True, read_group=True, describe_topics=True, describe_configs_group=True,
         describe_configs_cluster=True,

@@ -204,10 +204,9 @@ def test_operator_that_was_away_for_a_while_misses_only_members_that_joined_and_
     assert members(game) == {o: rolled[o] for o in (0, 1, 2)}
     assert sessions_expired(game) == set()
     record(
-        "operator away over a roll and a scale-down",
-        held=1,
+        "operator away over a roll and a scale-down", held=1,
         back_to_removed_s=(removed(game, since_ms)[known[3]] - back_ms) / 1000,
-    )
+    )  # fmt: skip
 
 
 def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_changed(

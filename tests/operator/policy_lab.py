@@ -86,11 +86,9 @@ class Lab:
         }  # fmt: skip
         template = containers or [{"name": "app", "image": "app"}]
         return {
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": f"{workload}-{ordinal}",
-                "namespace": self.namespace,
+                "name": f"{workload}-{ordinal}", "namespace": self.namespace,
                 "labels": {names.POD_INDEX_LABEL: str(ordinal)}
                 if kind.indexes_pods
                 else {"strimzi.io/controller": "strimzipodset"},
@@ -98,7 +96,7 @@ class Lab:
             }
             | metadata,
             "spec": {"serviceAccountName": "app", "automountServiceAccountToken": False, "containers": template},
-        }
+        }  # fmt: skip
 
     def admit(self, pod: dict[str, Any]) -> dict[str, Any]:
         """The pod as the API server would store it."""

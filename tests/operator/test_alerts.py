@@ -68,11 +68,8 @@ def queries() -> list[tuple[str, str]]:
         for target in panel.get("targets", ()):
             expression = target["expr"].removesuffix(" or vector(0)")
             for name, value in {
-                "$namespace": ".*",
-                "$staticgroup": ".*",
-                "$__rate_interval": "5s",
-                "$__range": "10m",
-            }.items():
+                "$namespace": ".*", "$staticgroup": ".*", "$__rate_interval": "5s", "$__range": "10m",
+            }.items():  # fmt: skip
                 expression = expression.replace(name, value)
             assert "$" not in expression
             found.append((panel["title"], expression))

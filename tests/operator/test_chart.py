@@ -205,10 +205,8 @@ def test_release_for_some_namespaces_injects_only_there() -> None:
     policy, binding = injection(render("namespaced"))
     name = "staticgroup-inject-staticgroup-system-staticgroup"
     assert (policy["metadata"]["name"], binding["metadata"]["name"], binding["spec"]["policyName"]) == (
-        name,
-        name,
-        name,
-    )
+        name, name, name,
+    )  # fmt: skip
     assert binding["spec"]["matchResources"] == {
         "namespaceSelector": {
             "matchExpressions": [

@@ -145,13 +145,12 @@ def test_a_certificate_of_cert_manager_holds_for_both_services() -> None:
     assert not of_kind(manifests, "Secret"), "cert-manager makes it"
     assert the(manifests, "Issuer")["metadata"]["name"] == certificate["spec"]["issuerRef"]["name"]
     named = webhook(
-        *OLDER,
-        *BY_CERT_MANAGER,
+        *OLDER, *BY_CERT_MANAGER,
         *values(
             "injection.webhook.certManager.issuerRef.name=internal",
             "injection.webhook.certManager.issuerRef.kind=ClusterIssuer",
         ),
-    )
+    )  # fmt: skip
     assert the(named, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "internal"}
     assert not of_kind(named, "Issuer")
 

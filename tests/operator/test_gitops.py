@@ -28,12 +28,9 @@ READY = {
 STATUSES: dict[str, Json] = {
     "StaticGroup": full_status().to_wire(),
     "KafkaConnection": {
-        "observedGeneration": 1,
-        "conditions": [READY],
-        "brokers": 3,
-        "clusterId": "5L6g3nShT-eMCtK--X86sw",
+        "observedGeneration": 1, "conditions": [READY], "brokers": 3, "clusterId": "5L6g3nShT-eMCtK--X86sw",
     },
-}
+}  # fmt: skip
 
 
 def samples() -> Iterator[Any]:

@@ -154,10 +154,9 @@ def operator(kubectl: Kubectl) -> Iterator[str]:
     deployment["spec"]["replicas"] = 0
     kubectl.apply(deployment)
     lease = {
-        "holderIdentity": "pod-1",
-        "leaseDurationSeconds": 15,
+        "holderIdentity": "pod-1", "leaseDurationSeconds": 15,
         "renewTime": datetime.now(UTC).isoformat(timespec="microseconds"),
-    }
+    }  # fmt: skip
     metadata = {"name": "staticgroup-operator", "namespace": namespace}
     kubectl.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease})
     yield namespace

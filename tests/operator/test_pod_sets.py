@@ -130,13 +130,8 @@ class Strimzi:
     def report(self, ordinal: int, phase: str, state: Json) -> None:
         """What the kubelet says of a pod."""
         entry = {
-            "name": SET,
-            "image": "none",
-            "imageID": "",
-            "ready": "running" in state,
-            "restartCount": 0,
-            "state": state,
-        }
+            "name": SET, "image": "none", "imageID": "", "ready": "running" in state, "restartCount": 0, "state": state,
+        }  # fmt: skip
         status = {"phase": phase, "containerStatuses": [entry | {"containerID": f"containerd://{ordinal}"}]}
         self.kubectl.must(
             "patch", "pod", f"{SET}-{ordinal}", "-n", self.namespace, "--subresource=status", "--type=merge", "-p",

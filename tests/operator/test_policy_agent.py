@@ -20,15 +20,11 @@ NAME = "staticgroup-connect-agent"
 PATH = f"/opt/{NAME}"
 OPTION = f"-javaagent:{PATH}/{NAME}.jar"
 IDS = [
-    POD_NAME,
-    composed("STATICGROUP_CONNECT_INSTANCE_ID"),
-    reads("STATICGROUP_CONNECT_SESSION_TIMEOUT_MS", TIMEOUT_KEY),
-]
+    POD_NAME, composed("STATICGROUP_CONNECT_INSTANCE_ID"), reads("STATICGROUP_CONNECT_SESSION_TIMEOUT_MS", TIMEOUT_KEY),
+]  # fmt: skip
 SIZE = {"cpu": "100m", "memory": "32Mi"}
 INIT_CONTAINER = {
-    "name": NAME,
-    "image": IMAGE,
-    "imagePullPolicy": "IfNotPresent",
+    "name": NAME, "image": IMAGE, "imagePullPolicy": "IfNotPresent",
     "command": ["cp", f"/opt/staticgroup/agent/{NAME}.jar", f"{PATH}/"],
     "resources": {"limits": SIZE, "requests": SIZE},
     "securityContext": {
@@ -370,16 +366,14 @@ def test_a_kubelet_brings_the_agent_of_the_image_into_a_worker(kubectl: Kubectl,
         labels = {"app": "brought"}
         kubectl.apply(
             {
-                "apiVersion": "apps/v1",
-                "kind": "StatefulSet",
+                "apiVersion": "apps/v1", "kind": "StatefulSet",
                 "metadata": {"name": "brought", "namespace": lab.namespace},
                 "spec": {
-                    "serviceName": "brought",
-                    "selector": {"matchLabels": labels},
+                    "serviceName": "brought", "selector": {"matchLabels": labels},
                     "template": {"metadata": {"labels": labels}, "spec": spec},
                 },
             }
-        )
+        )  # fmt: skip
         logs = ("logs", "-n", lab.namespace, "brought-0", "-c", "connect")
         text = until(lambda: kubectl.run(*logs).stdout, deadline_s=60, what="what the worker says")
         said = json.loads(text)

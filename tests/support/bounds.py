@@ -37,9 +37,7 @@ def broker_bounds(
                 heartbeat_ms=streams_heartbeat_ms,
             ),
         },
-        problems=tuple(problems),
-        stored=stored or {},
-        limits=limits or {},
+        problems=tuple(problems), stored=stored or {}, limits=limits or {},
     )  # fmt: skip
 
 

@@ -139,9 +139,8 @@ def browser_page() -> Iterator[Page]:
     answer_read, answer_write = os.pipe()
     with (
         tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile,
-        os.fdopen(command_write, "wb") as to_browser,
-        os.fdopen(answer_read, "rb", buffering=0) as from_browser,
-    ):
+        os.fdopen(command_write, "wb") as to_browser, os.fdopen(answer_read, "rb", buffering=0) as from_browser,
+    ):  # fmt: skip
         # Chromium reads its commands from descriptor 3 and answers on 4.
         redirected = f'exec "$@" 3<&{command_read} 4>&{answer_write}'
         process = subprocess.Popen(

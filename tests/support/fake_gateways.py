@@ -137,10 +137,7 @@ class FakeKafka(Hooks):
         if "describe" in self.problems:
             return self.problems["describe"]
         return GroupView(
-            group_id=group_id,
-            group_type=self.group_type,
-            state=self.state,
-            coordinator=self.coordinator,
+            group_id=group_id, group_type=self.group_type, state=self.state, coordinator=self.coordinator,
             protocol_type=self.protocol_type,
             members=tuple(
                 MemberView(
@@ -150,8 +147,7 @@ class FakeKafka(Hooks):
                 )
                 for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),
-            group_epoch=self._epoch_of(""),
-            assignment_epoch=self._epoch_of(""),
+            group_epoch=self._epoch_of(""), assignment_epoch=self._epoch_of(""),
         )  # fmt: skip
 
     def _epoch_of(self, member_id: str) -> int | None:

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 _NASTY = (
     b"\xff\xff\xff\xff\x0f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\xff\xff", b"\x7f\xff",
-    b"\x80\x80",
-    b"\x00" * 8, b"\x01" * 8,
+    b"\x80\x80", b"\x00" * 8, b"\x01" * 8,
 )  # fmt: skip
 """Lengths as no frame has them: giant varints, INT32_MAX, null, INT32_MIN, null strings, and runs of empty things."""
 LARGE_INTS = st.sampled_from([2**31 - 1, 2**31, 2**63 - 1, 2**63, -(2**63), 10**30])

@@ -18,17 +18,9 @@ DAY_MS = 86_400_000
 def recommendation(**changes: Any) -> Recommendation:
     """Recommend 60 s instead of 120 s for the classic group `orders`, for two days."""
     values: dict[str, Any] = {
-        "kafka_cluster_id": CLUSTER_ID,
-        "group_id": "orders",
-        "protocol": "Classic",
-        "setting": Setting.SESSION_TIMEOUT,
-        "current_ms": 120_000,
-        "recommended_ms": 60_000,
-        "goal_ms": 55_000,
-        "lower_ms": 50_000,
-        "upper_ms": 75_000,
-        "uncapped_ms": 55_000,
-        "released": True,
+        "kafka_cluster_id": CLUSTER_ID, "group_id": "orders", "protocol": "Classic", "setting": Setting.SESSION_TIMEOUT,
+        "current_ms": 120_000, "recommended_ms": 60_000, "goal_ms": 55_000, "lower_ms": 50_000, "upper_ms": 75_000,
+        "uncapped_ms": 55_000, "released": True,
         "evidence": {
             "stops": 312, "stops_effective": 208.5, "censored": 4, "rollouts": 9, "method": "KaplanMeier",
             "coverage": 0.98, "from_ms": NOW_MS - 30 * DAY_MS, "to_ms": NOW_MS,

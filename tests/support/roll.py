@@ -203,19 +203,12 @@ class Roll:
         connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time)
         narrator = Narrator(kube=self.kube, metrics=metrics)
         gatherer = Gatherer(
-            kube=self.kube,
-            kafka=self.kafka,
-            pods=self.pods,
-            nodes=FakeNodes({"n1": make.NODE}),
+            kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}),
             stores=self.stores,  # type: ignore[arg-type]
             connections=connections,
-            metrics=metrics,
-            cluster_uid="cluster",
-            policy_served=lambda: True,
-            webhook_served=lambda: False,
-            now_s=self.loop.time,
-            monotonic_s=self.loop.time,
-        )
+            metrics=metrics, cluster_uid="cluster", policy_served=lambda: True, webhook_served=lambda: False,
+            now_s=self.loop.time, monotonic_s=self.loop.time,
+        )  # fmt: skip
         executor = Executor(
             kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator, may_write=may_write,
             note_problem=gatherer.note_problem, now_s=self.loop.time,
@@ -314,8 +307,7 @@ class Roll:
 
 def _static_group(number: int) -> Json:
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND,
         "metadata": {
             "namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1,
             "creationTimestamp": "1970-01-01T00:00:00Z",

@@ -38,32 +38,24 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
     window = Window(start_ms=START_MS, end_ms=START_MS + days * DAY_MS)
     rows = tuple(_row(rng, index, groups, days) for index in range(groups))
     return Report(
-        created_ms=window.end_ms,
-        run_id="20261201T000000Z-1",
-        window=window,
+        created_ms=window.end_ms, run_id="20261201T000000Z-1", window=window,
         counts=Counts(
             restarts=41_234, absorbed_restarts=39_001, removals=310, rebalances=3_210, rebalances_if_dynamic=80_400,
             rebalance_cost_partition_ms=9_400_000_000, ghost_wanted_partition_ms=31_000_000_000,
             ghost_late_partition_ms=1_000_000, ghost_fault_partition_ms=3_000_000_000,
         ),
-        groups=groups,
-        kafka_clusters=12,
-        members=6_100,
-        coverage=0.9974,
-        covered_ms=groups * days * DAY_MS,
+        groups=groups, kafka_clusters=12, members=6_100, coverage=0.9974, covered_ms=groups * days * DAY_MS,
         lost_partition_ms_per_day=930_000_000,
         days=tuple(
             DayCost(
-                day_ms=START_MS + d * DAY_MS,
-                rebalance_partition_ms=rng.randrange(200_000_000, 400_000_000),
+                day_ms=START_MS + d * DAY_MS, rebalance_partition_ms=rng.randrange(200_000_000, 400_000_000),
                 waiting_partition_ms=rng.randrange(700_000_000, 1_200_000_000),
             )
             for d in range(days)
         ),
         clusters=(
             ClusterAdvice(
-                kafka_cluster_id="cluster-" + "a" * 22,
-                groups=14,
+                kafka_cluster_id="cluster-" + "a" * 22, groups=14,
                 advice=Advice(
                     verdict=Verdict.CHANGE,
                     action=f"Raise group.consumer.max.session.timeout.ms to 120000 on cluster {'a' * 22}.",
@@ -74,8 +66,7 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
                 ),
             ),
         ),
-        rows=rows,
-        pages=tuple(_page(rng, row, window) for row in rows[:pages]),
+        rows=rows, pages=tuple(_page(rng, row, window) for row in rows[:pages]),
         drift=(
             ImageDrift(
                 key=rows[1].key, image_digest="sha256:" + "0f" * 32, since_ms=START_MS + 20 * DAY_MS,
@@ -93,8 +84,7 @@ def sample_report(*, groups: int = 500, pages: int = 20, days: int = 30) -> Repo
             counts=Counts(
                 restarts=38_004, absorbed_restarts=30_120, rebalances=9_870, rebalance_cost_partition_ms=12_000_000_000
             ),
-            coverage=0.85,
-            covered_ms=round(0.85 * groups * days * DAY_MS),
+            coverage=0.85, covered_ms=round(0.85 * groups * days * DAY_MS),
         ),
         bill=tuple(_bill(rng, row) for row in rows[:40]),
         money=Money(currency="EUR", price_per_partition_hour=0.4, price_per_delayed_message=0.000_2),
@@ -110,12 +100,8 @@ def _row(rng: random.Random, index: int, groups: int, days: int) -> GroupRow:
     now_ms = rng.choice((45_000, 10_000) if index < groups // 8 else (None, 45_000, 10_000))
     coverage = rng.random()
     return GroupRow(
-        key=key,
-        protocol=rng.choice(("Classic", "Consumer")),
-        members=rng.randrange(1, 60),
-        partitions=rng.randrange(1, 400),
-        session_timeout_ms=now_ms,
-        coverage=coverage,
+        key=key, protocol=rng.choice(("Classic", "Consumer")), members=rng.randrange(1, 60),
+        partitions=rng.randrange(1, 400), session_timeout_ms=now_ms, coverage=coverage,
         covered_ms=round(coverage * days * DAY_MS),
         counts=Counts(
             restarts=rng.randrange(900), absorbed_restarts=rng.randrange(300), rebalances=rng.randrange(99),
@@ -202,8 +188,7 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
             for t in _GRID_MS
         ),
         hazard=tuple(HazardPoint(gap_ms=round(t), per_second=0.05 / (1 + t / 30_000)) for t in ages),
-        waiting_partitions=4,
-        eviction_partition_ms=384_000,
+        waiting_partitions=4, eviction_partition_ms=384_000,
         timeline=Timeline(
             window=window, rollouts=tuple(Span(start_ms=i, end_ms=i + 900_000, label="r") for i in instants[::10]),
             generations=tuple((at, 100 + n) for n, at in enumerate(instants[::9])), absorbed_ms=tuple(instants),
@@ -221,7 +206,5 @@ def _page(rng: random.Random, row: GroupRow, window: Window) -> GroupPage:
                 ("dynamic members", None),
             )
         ),
-        samples=1080,
-        censored=12,
-        method="Order statistic at 95 %, capped by the pod's own deadlines.",
+        samples=1080, censored=12, method="Order statistic at 95 %, capped by the pod's own deadlines.",
     )  # fmt: skip

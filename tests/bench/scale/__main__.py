@@ -84,10 +84,9 @@ def _options() -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put logs of the processes there and leave them")
     parser.add_argument(
-        "--write",
-        action="store_true",
+        "--write", action="store_true",
         help=f"write {PAGE.relative_to(REPOSITORY)}, with earlier sizes of build/scale.json",
-    )
+    )  # fmt: skip
     options = parser.parse_args()
     kept = [_kept(options.keep, name, groups) for groups in options.groups for name in options.operator if options.keep]
     if found := next((str(folder) for folder in kept if folder.exists()), None):

@@ -206,15 +206,11 @@ ENDED = _status(
     {
         "running": None,
         "terminated": {
-            **_PHASE_AT,
-            "finishedAt": AT,
-            "exitCode": 0,
-            "reason": "Completed",
-            "containerID": "containerd://1",
+            **_PHASE_AT, "finishedAt": AT, "exitCode": 0, "reason": "Completed", "containerID": "containerd://1",
         },
     },
     is_ready=False,
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -191,11 +191,8 @@ def audited(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     settings = root / "fleet.toml"
     settings.write_text(SMALL)
     kafka = [
-        f"--config={settings}",
-        f"--root={root}",
-        f"--bootstrap={lived.stage.brokers.bootstrap}",
-        "--master=local[2]",
-    ]
+        f"--config={settings}", f"--root={root}", f"--bootstrap={lived.stage.brokers.bootstrap}", "--master=local[2]",
+    ]  # fmt: skip
     status, said = fleet_learner("run", *kafka, f"--topic={lived.topic}")
     assert status == 0, said
     cluster = lived.stage.brokers.state.cluster_id

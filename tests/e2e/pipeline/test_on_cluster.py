@@ -95,9 +95,7 @@ def applied(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Ground:
     del learner["kafka"]
     (base / "fleet.yaml").write_text(yaml.safe_dump(learner | {"journal_files": "/data/journal"}))
     volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "fleet-learner"},
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "fleet-learner"},
         "spec": {
             "capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "",
             "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": str(ground.data), "type": "Directory"},
@@ -280,9 +278,8 @@ def test_a_run_whose_job_was_deleted_is_finished_by_the_next(
     """Its uncommitted files were ignored and its plan was carried out; the rows are compared above."""
     assert interrupted.published == []
     assert (interrupted.plan.read_text(), interrupted.plan.stat().st_ino) == (
-        interrupted.plan_text,
-        interrupted.plan_inode,
-    )
+        interrupted.plan_text, interrupted.plan_inode,
+    )  # fmt: skip
     first = f"{interrupted.plan.name.removesuffix('.plan.json')}.json"
     assert sorted(runs_in(applied.data / "fleet")) == [f"{FOLDER}/{first}", f"learned/{FOLDER}/{first}"]
 

@@ -28,13 +28,11 @@ SERVER_USER = ("nobody", "nogroup")
 """Whom the server becomes where the tests run as root, as which it refuses to run."""
 START_DEADLINE_S = 60.0
 SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "wal_level": "logical",
+    "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "wal_level": "logical",
     "track_commit_timestamp": "on",  # when a row's transaction was committed, by the database itself
     "fsync": "off",  # the server is never ended without its data being thrown away
     "jit": "off",  # its library is not unpacked
-}
+}  # fmt: skip
 _INSTALL = ("apt-get", "install", "--simulate", "--no-install-recommends", "-o", "Debug::NoLocking=1")
 
 

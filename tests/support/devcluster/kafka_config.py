@@ -122,10 +122,9 @@ def _listeners(settings: BrokerSettings, node_id: int, ports: Mapping[int, NodeP
         "listener.security.protocol.map": ",".join(
             [f"{CONTROLLER}:PLAINTEXT", *(f"{listener}:{listener}" for listener in settings.listeners)]
         ),
-        "controller.listener.names": CONTROLLER,
-        "inter.broker.listener.name": PLAINTEXT,
+        "controller.listener.names": CONTROLLER, "inter.broker.listener.name": PLAINTEXT,
         "controller.quorum.voters": voters,  # static voters: one form that Kafka 3.9 to 4.4 all understand
-    }
+    }  # fmt: skip
 
 
 def _sizes(nodes: int) -> dict[str, str]:
@@ -173,12 +172,8 @@ def _security(settings: BrokerSettings, tls_dir: Path) -> dict[str, str]:
         f"{sasl}.oauthbearer.sasl.jaas.config": (
             f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
         ),
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(tls_dir / "broker.p12"),
-        "ssl.keystore.password": STORE_PASSWORD,
-        "ssl.key.password": STORE_PASSWORD,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(tls_dir / "ca.pem"),
-        f"listener.name.{SSL.lower()}.ssl.client.auth": "required",
+        "ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tls_dir / "broker.p12"),
+        "ssl.keystore.password": STORE_PASSWORD, "ssl.key.password": STORE_PASSWORD, "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tls_dir / "ca.pem"), f"listener.name.{SSL.lower()}.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",  # the principal is the common name
-    }
+    }  # fmt: skip

@@ -210,10 +210,9 @@ class Node:
 
     def _start(self, name: str, command: list[str | Path]) -> None:
         self.process(name).start(
-            command,
-            cgroup_files=cgroups.service_files(self.record.cgroup),
+            command, cgroup_files=cgroups.service_files(self.record.cgroup),
             network_namespace=self.record.network_namespace,
-        )
+        )  # fmt: skip
 
 
 def now_rfc3339() -> str:

@@ -112,27 +112,21 @@ class Play:
             "imagePullPolicy": "Never",
             "env": [{"name": k, "value": v} for k, v in [*variables.items(), ("READY_FILE", "/tmp/ready")]],
             "readinessProbe": {
-                "exec": {"command": ["test", "-e", "/tmp/ready"]},
-                "periodSeconds": 1,
-                "failureThreshold": 60,
+                "exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1, "failureThreshold": 60,
             },
-        }
+        }  # fmt: skip
         labels = {"app": self.name}
         return {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": {"name": self.name, "namespace": self.name},
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": self.name, "namespace": self.name},
             "spec": {
-                "serviceName": self.name,
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
+                "serviceName": self.name, "replicas": replicas, "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels},
                     "spec": {"terminationGracePeriodSeconds": grace_s, "containers": [container], **(pod or {})},
                 },
                 **spec,
             },
-        }
+        }  # fmt: skip
 
     def outlast_restarts(self, session_s: int) -> dict[str, Any]:
         """Return a spec with sessions that outlast a restart; for KIP-848 groups set them at the brokers."""

@@ -224,9 +224,7 @@ def await_injecting(game: Play) -> None:
     owner = game.stage.get("statefulset", game.name, game.name) or {}
     spec = owner["spec"]["template"]["spec"]
     metadata = {
-        "name": f"{game.name}-999",
-        "namespace": game.name,
-        "labels": {"apps.kubernetes.io/pod-index": "999"},
+        "name": f"{game.name}-999", "namespace": game.name, "labels": {"apps.kubernetes.io/pod-index": "999"},
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": game.name, "controller": True,
                              "uid": owner["metadata"]["uid"]}],
     }  # fmt: skip

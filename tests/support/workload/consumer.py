@@ -54,10 +54,9 @@ FENCED = (KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED, KafkaError._FATAL)
 def settings(environment: Mapping[str, str]) -> dict[str, str | int | bool]:
     """Return librdkafka's settings: the variables, and what this application decides itself."""
     return {
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
         **client_settings(environment, CONNECTION, CONSUMER),
-    }
+    }  # fmt: skip
 
 
 class Seen:
