@@ -164,13 +164,11 @@ DIGEST = f"sha256:{'a' * 64}"
     [
         ((), "'localhost/staticgroup:0.1.0'"),
         (("--set", "image.repository=registry.example/sg,image.tag=v1"), "'registry.example/sg:v1'"),
-        (
-            ("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
-            f"'registry.example/sg@{DIGEST}'",
-        ),
+        (("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
+         f"'registry.example/sg@{DIGEST}'"),
     ],
     ids=["default", "tag", "digest"],
-)
+)  # fmt: skip
 def test_policy_brings_the_agent_with_the_operators_own_image(options: tuple[str, ...], image: str) -> None:
     manifests = render("default", *options)
     (pod,) = [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment")]

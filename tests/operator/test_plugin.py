@@ -111,13 +111,11 @@ def test_status_and_explain_need_only_the_right_to_read(call: Call, shop: str) -
     [
         (("status", "-A"), "you may not list staticgroups.staticgroup.io in all namespaces"),
         (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
-        (
-            ("explain", "orders", "-n", "kube-system"),
-            "you may not get staticgroups.staticgroup.io in namespace kube-system",
-        ),
+        (("explain", "orders", "-n", "kube-system"),
+         "you may not get staticgroups.staticgroup.io in namespace kube-system"),
         (("explain", "gone"), "there is no StaticGroup"),
     ],
-)
+)  # fmt: skip
 def test_the_plugin_says_what_a_reader_may_not_do(
     call: Call, shop: str, arguments: tuple[str, ...], refusal: str
 ) -> None:
