@@ -103,7 +103,7 @@ on-cluster:
 
 .PHONY: ground
 ground: $(STAMP) ## The tests of the development cluster itself, of its brokers and of the workload
-	$(PY) -m pytest -q -p no:cacheprovider --timeout=600 tests/e2e/test_ground.py tests/e2e/test_ground_kind.py tests/e2e/test_brokers.py tests/e2e/test_broker_logins.py tests/support/workload
+	$(PY) -m pytest -q -p no:cacheprovider --timeout=600 tests/e2e/test_ground.py tests/e2e/test_ground_kind.py tests/e2e/test_brokers.py tests/support/workload
 
 .PHONY: kind-smoke
 kind-smoke: $(STAMP) ## Install, adopt, roll and scale down on a kind cluster; where no container engine answers, on the development cluster

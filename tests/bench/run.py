@@ -81,10 +81,7 @@ def pod(number: int) -> dict[str, Any]:
     name = f"web-{number}"
     return {
         "metadata": {
-            "name": name,
-            "namespace": "shop",
-            "uid": f"uid-{number:08d}",
-            "resourceVersion": str(1000 + number),
+            "name": name, "namespace": "shop", "uid": f"uid-{number:08d}", "resourceVersion": str(1000 + number),
             "creationTimestamp": "2026-11-21T10:00:00Z",
             "labels": {"apps.kubernetes.io/pod-index": str(number), "app": "web"},
             "annotations": {"staticgroup.io/instance-id": make.id_of(number)},
@@ -103,13 +100,12 @@ def pod(number: int) -> dict[str, Any]:
             "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T10:00:05Z"}],
             "containerStatuses": [
                 {
-                    "name": "app",
-                    "containerID": "containerd://x",
+                    "name": "app", "containerID": "containerd://x",
                     "state": {"running": {"startedAt": "2026-11-21T10:00:01Z"}},
                 }
             ],
         },
-    }
+    }  # fmt: skip
 
 
 def new_book() -> PodBook:
@@ -138,14 +134,11 @@ def pod_ingest() -> list[Row]:
     tracemalloc.stop()
     return [
         Row(
-            what="fold a LIST / decode it",
-            measured=ingest_s / decode_s,
-            budget=3.5,
-            unit="x",
+            what="fold a LIST / decode it", measured=ingest_s / decode_s, budget=3.5, unit="x",
             detail=f"{PODS / ingest_s:,.0f} pods/s",
         ),
         Row(what="memory of a known pod", measured=size / PODS, budget=600, unit="B", detail=f"{PODS} pods"),
-    ]
+    ]  # fmt: skip
 
 
 def rounds() -> list[Row]:
@@ -156,12 +149,9 @@ def rounds() -> list[Row]:
     members = [make.member(n) for n in range(MEMBERS)]
     random.Random(7).shuffle(members)
     world = make.departure(
-        workload=make.workload(half),
-        pods=live,
-        group=make.group(*members),
-        chains=dead,
+        workload=make.workload(half), pods=live, group=make.group(*members), chains=dead,
         sight=make.sight(ended=frozenset(f"u{n}" for n in range(half, MEMBERS))),
-    )
+    )  # fmt: skip
     seats = {make.id_of(n): make.attributed(f"m{n}", f"u{n}") for n in range(MEMBERS)}
     known = make.members(attributions=seats)
     spec, history = make.spec(), make.history(issued_ordinals=Ordinals.of(range(MEMBERS)), members=known)
@@ -174,20 +164,14 @@ def rounds() -> list[Row]:
     project_s = best_s(lambda: [project(spec, world, decided, Executed(), status, now) for _ in range(20)]) / 20
     return [
         Row(
-            what="plan 100 members / encode their status",
-            measured=plan_s / encode_s,
-            budget=12.0,
-            unit="x",
+            what="plan 100 members / encode their status", measured=plan_s / encode_s, budget=12.0, unit="x",
             detail=f"{plan_s * 1e3:.2f} ms",
         ),
         Row(
-            what="project 100 members / encode their status",
-            measured=project_s / encode_s,
-            budget=12.0,
-            unit="x",
+            what="project 100 members / encode their status", measured=project_s / encode_s, budget=12.0, unit="x",
             detail=f"{project_s * 1e3:.2f} ms",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def stable_coordinator() -> tuple[GroupCoordinator, dict[str, str]]:
@@ -218,12 +202,9 @@ def coordinator_model() -> list[Row]:
     joins_s = best_s(lambda: [coordinator.handle(join, 10_000) for _ in range(calls)]) / calls
     modern = GroupCoordinator(image=TopicImage({"orders": 12}))
     hello = ConsumerGroupHeartbeatRequest(
-        group_id="m",
-        member_id="m-1",
-        subscribed_topic_names=("orders",),
-        topic_partitions=(),
+        group_id="m", member_id="m-1", subscribed_topic_names=("orders",), topic_partitions=(),
         rebalance_timeout_ms=1000,
-    )
+    )  # fmt: skip
     joined = modern.handle(hello, 0).response
     assert isinstance(joined, ConsumerGroupHeartbeatResponse)
     steady = ConsumerGroupHeartbeatRequest(group_id="m", member_id="m-1", member_epoch=joined.member_epoch)
@@ -236,14 +217,11 @@ def coordinator_model() -> list[Row]:
     ]
     return [
         Row(
-            what=f"coordinator model: {name}",
-            measured=s * 1e6,
-            budget=budget,
-            unit="us",
+            what=f"coordinator model: {name}", measured=s * 1e6, budget=budget, unit="us",
             detail=f"{1 / s:,.0f} a second",
         )
         for name, s, budget in figures
-    ]
+    ]  # fmt: skip
 
 
 def simulation() -> list[Row]:
@@ -257,13 +235,10 @@ def simulation() -> list[Row]:
     hours = sum(v.virtual_s for v in verdicts) / 3600
     return [
         Row(
-            what="one schedule of the simulation",
-            measured=each_s,
-            budget=1.0,
-            unit="s",
+            what="one schedule of the simulation", measured=each_s, budget=1.0, unit="s",
             detail=f"{1 / each_s:.2f} schedules a second, {hours:.1f} virtual hours",
         )
-    ]
+    ]  # fmt: skip
 
 
 def tar_pits() -> list[Row]:
@@ -277,13 +252,10 @@ def tar_pits() -> list[Row]:
         seconds = time.perf_counter() - began
         rows.append(
             Row(
-                what=f"tar pits, {name}",
-                measured=ratio,
-                budget=1.1,
-                unit="x",
+                what=f"tar pits, {name}", measured=ratio, budget=1.1, unit="x",
                 detail=f"p99 {p99(beside.ended_s):.3f} s of {len(beside.ended_s)} events, played in {seconds:.1f} s",
             )
-        )
+        )  # fmt: skip
     return rows
 
 
@@ -295,22 +267,17 @@ def stored_position() -> list[Row]:
     seconds = time.perf_counter() - began
     return [
         Row(
-            what="API writes under a roll",
-            measured=figures.writes_per_s,
-            budget=2.0,
-            unit="/s",
+            what="API writes under a roll", measured=figures.writes_per_s, budget=2.0, unit="/s",
             detail=f"{scene.pods:,} pods of {scene.groups} groups in {scene.lasts_s:.0f} s: {figures.lease_writes} of "
             "the Lease, "
             f"{figures.status_writes} of statuses, at most {figures.busiest_s:.1f} a second for 10 s",
         ),
         Row(
-            what="age of the stored position, same roll",
-            measured=figures.oldest_s,
-            budget=REPLAYED_S + WAIT_MAX_S + 5.0,
-            unit="s",
+            what="age of the stored position, same roll", measured=figures.oldest_s,
+            budget=REPLAYED_S + WAIT_MAX_S + 5.0, unit="s",
             detail=f"{figures.remembered} members remembered with their one pod, played in {seconds:.0f} s",
         ),
-    ]
+    ]  # fmt: skip
 
 
 def main() -> int:

@@ -13,6 +13,7 @@ from support.connect.rolls import NAMES, TASK_COUNT, assert_quiet, record_roll, 
 from support.connect.workers import ConnectGroup, GroupSettings, Worker
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_log import now_ms
+from support.fault_proxy.free_port import free_port
 from support.scene.figures import record
 from support.waiting import until
 
@@ -106,7 +107,7 @@ def test_of_two_processes_with_one_identity_the_newer_stays(brokers: Brokers, tm
         name = next(name for name in NAMES if name != group.leader())
         old, new = (
             group.workers[name],
-            Worker(name=f"{name}-twin", port=group.free_port(), group=group, instance_id=name),
+            Worker(name=f"{name}-twin", port=free_port(), group=group, instance_id=name),
         )
         group.workers[new.name] = new
         new.start()

@@ -5,42 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
+from e2e.broker_groups import TOPIC
 from staticgroup.api.resources.sasl import SaslMechanism
-from staticgroup.core.group import (
-    GroupView,
-    KafkaProblem,
-    LeaveEntry,
-    MemberView,
-)
+from staticgroup.core.group import GroupView, KafkaProblem, LeaveEntry, MemberView
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
-from support.devcluster import kafka_broker
-from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
-from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_member import Member
 
 PASSWORDS = {
-    "admin": "admin-canary-7391",
-    "nobody": "nobody-canary-7391",
-    "describer": "describer-canary-7391",
-    "reader": "reader-canary-7391",
-    "full": "full-canary-7391",
-    "configs": "configs-canary-7391",
-}
-
-TOPIC = "orders"
-
-
-def started(settings: BrokerSettings) -> Iterator[Brokers]:
-    kafka_broker.down(settings.name)
-    brokers = Brokers.up(settings)
-    try:
-        BrokerAdmin(brokers.bootstrap).create_topic(TOPIC, partitions=6)
-        yield brokers
-    finally:
-        brokers.down()
-    assert kafka_broker.leftovers(settings.name) == []
+    "admin": "admin-canary-7391", "nobody": "nobody-canary-7391", "describer": "describer-canary-7391",
+    "reader": "reader-canary-7391", "full": "full-canary-7391", "configs": "configs-canary-7391",
+}  # fmt: skip
 
 
 def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
@@ -50,28 +26,22 @@ def settings_of(brokers: Brokers, **changes: object) -> ConnectionSettings:
 
 def login(brokers: Brokers, user: str, password: str | None = None) -> ConnectionSettings:
     return settings_of(
-        brokers,
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
+        brokers, bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
         tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
         sasl=SaslSettings(
-            mechanism=SaslMechanism.SCRAM_SHA_512,
-            username=user,
+            mechanism=SaslMechanism.SCRAM_SHA_512, username=user,
             password=SecretText(PASSWORDS[user] if password is None else password),
         ),
-    )
+    )  # fmt: skip
 
 
 async def described_when(
-    gateway: KioGateway,
-    settings: ConnectionSettings,
-    group_id: str,
-    condition: Callable[[GroupView], bool],
-    timeout_s: float = 40.0,
+    gateway: KioGateway, settings: ConnectionSettings, group_id: str, condition: Callable[[GroupView], bool]
 ) -> GroupView:
     """Describe until the group fulfils a condition."""
     view: GroupView | KafkaProblem | None = None
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(40):
             while True:
                 view = await gateway.describe(settings, group_id)
                 if isinstance(view, GroupView) and condition(view):

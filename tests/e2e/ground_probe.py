@@ -59,9 +59,7 @@ def test_fixture(kind_cluster):
 def run_pod(cluster: Cluster, name: str, *, role: str = "worker", **environment: str) -> dict[str, Any]:
     """Create a probe pod on a node and return it once it runs."""
     pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"pod": name}},
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"pod": name}},
         "spec": {
             "nodeSelector": {"kubernetes.io/hostname": f"{cluster.name}-{role}"},
             "terminationGracePeriodSeconds": 1,

@@ -36,14 +36,14 @@ def revive(brokers: Brokers) -> None:
     Brokers.up(brokers.state.settings, report=say)
 
 
-def await_removed(play: Play, log: GroupLog, member_id: str, since_ms: int, deadline_s: float = 100) -> GroupEvent:
+def await_removed(play: Play, log: GroupLog, member_id: str, since_ms: int) -> GroupEvent:
     def is_it(event: GroupEvent) -> bool:
         return is_operators(event) and event.member_id == member_id
 
-    return log.wait_for(is_it, group_id=play.name, since_ms=since_ms, timeout_s=deadline_s)
+    return log.wait_for(is_it, group_id=play.name, since_ms=since_ms, timeout_s=100)
 
 
-def await_gone(play: Play, instance_id: str, deadline_s: float = 60) -> None:
+def await_gone(play: Play, instance_id: str) -> None:
     """Wait until a stable group, as a new client sees it, has no member of this id."""
     if isinstance(play.admin, DetachedAdmin):
         play.admin.close()  # a client that saw all brokers die may never answer again
@@ -55,7 +55,7 @@ def await_gone(play: Play, instance_id: str, deadline_s: float = 60) -> None:
             return False
         return group.state == "Stable" and instance_id not in {m.instance_id for m in group.members}
 
-    until(gone, deadline_s=deadline_s, what=f"{instance_id} gone from a stable group", poll_s=0.3)
+    until(gone, deadline_s=60, what=f"{instance_id} gone from a stable group", poll_s=0.3)
 
 
 def last_id(play: Play) -> tuple[str, str]:
@@ -91,10 +91,9 @@ def test_removal_waits_for_brokers_that_are_down_and_is_done_when_they_are_back(
 
     assert play.events(K.SESSION_EXPIRED) == [], "removed by the operator, not by the session"
     record(
-        "removal with brokers down",
-        coordinator_killed_to_removed_s=(one_down.at_ms - killed_at_ms) / 1000,
+        "removal with brokers down", coordinator_killed_to_removed_s=(one_down.at_ms - killed_at_ms) / 1000,
         all_brokers_started_to_removed_s=(all_down.at_ms - revived_at_ms) / 1000,
-    )
+    )  # fmt: skip
 
 
 def kill_coordinator_at_removal(play: Play, brokers: Brokers) -> tuple[str, bool, int]:
@@ -126,10 +125,9 @@ def kill_coordinator_at_removal(play: Play, brokers: Brokers) -> tuple[str, bool
         again = await_removed(play, log, member_id, loaded.at_ms)
         assert again.node_id != coordinator
         record(
-            "removal undone by a fail-over",
-            line_to_kill_ms=killed_at_ms - removed[0].at_ms,
+            "removal undone by a fail-over", line_to_kill_ms=killed_at_ms - removed[0].at_ms,
             loaded_to_removed_again_s=(again.at_ms - loaded.at_ms) / 1000,
-        )
+        )  # fmt: skip
     await_gone(play, instance_id)
     return member_id, is_back, killed_at_ms - removed[0].at_ms
 

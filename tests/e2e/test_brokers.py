@@ -1,4 +1,7 @@
-"""The test brokers do what the other tests rely on, seen with real consumers and the coordinator's own log."""
+"""The test brokers do what the other tests rely on, seen with real consumers and the coordinator's own log.
+
+Which passwords and certificates they let in, and what they do with rights, is in the tests of the real gateway.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from e2e.broker_groups import PASSWORDS, TOPIC, Group, ended_groups, make_group, settled, started
-from support.devcluster import kafka_broker, kafka_cli, kafka_process
-from support.devcluster.kafka_admin import BrokerAdmin, BrokerRefused
+from support.devcluster import kafka_broker, kafka_process
+from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_jars import ToolMissing, ensure_tools
@@ -71,25 +74,24 @@ def test_a_cluster_is_not_silently_given_other_settings(plain: Brokers) -> None:
         Brokers.up(replace(plain.state.settings, profile="stock"))
 
 
-def test_a_broker_outlives_the_shell_command_that_started_it_and_down_leaves_nothing() -> None:
-    name = f"pytest-{HERE}-shell"
-    kafka_broker.down(name)
+def in_another_process(settings: BrokerSettings) -> subprocess.Popen[bytes]:
+    """Bring a cluster up by a process that ends before its brokers do."""
+    program = f"from support.devcluster.kafka_broker import *; Brokers.up({settings!r})"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.DEVNULL)
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, str(Path(kafka_cli.__file__)), *arguments, "--name", name]
-        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
-    try:
-        listener, _, bootstrap = run("up").strip().partition("=")
-        assert (listener, bootstrap) == ("PLAINTEXT", Brokers.attach(name).bootstrap)
-        run("topic", "t", "--partitions", "2")
-        assert run("topic").split() == ["t"]
-        assert "running, pid" in run("status")
-        assert run("coordinator", "g").strip() == "1"
-        assert kafka_broker.leftovers(name) != []
-    finally:
-        run("down")
-    assert kafka_broker.leftovers(name) == []
+def test_a_broker_outlives_the_process_that_started_it_and_down_leaves_nothing(own: BrokerSettings) -> None:
+    with in_another_process(own) as starter:
+        assert starter.wait(120) == 0
+    brokers = Brokers.attach(own.name)
+    assert brokers.is_running(1)
+    BrokerAdmin(brokers.bootstrap).create_topic("t", partitions=2)
+    assert BrokerAdmin(brokers.bootstrap).topics() == ["t"]
+    assert brokers.coordinator("g") == 1
+    assert kafka_broker.leftovers(own.name) != []
+    brokers.down()
+    assert kafka_broker.leftovers(own.name) == []
 
 
 def test_a_killed_broker_is_started_again_with_its_records(own: BrokerSettings) -> None:
@@ -152,8 +154,7 @@ def test_a_broker_listens_on_the_bind_address_only(secure: Brokers) -> None:
 @pytest.mark.parametrize("patience_s", [0.3, 0.8, 1.3, 1.8, 2.3, 3.0])
 def test_a_start_that_was_killed_half_way_is_repaired_by_the_next(own: BrokerSettings, patience_s: float) -> None:
     """Whatever the kill hits: choosing ports, formatting, the broker without a pid file, the wait for it."""
-    command = [sys.executable, str(Path(kafka_cli.__file__)), "up", "--profile", "fast", "--name", own.name]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as starter:
+    with in_another_process(own) as starter:
         with contextlib.suppress(subprocess.TimeoutExpired):
             starter.wait(patience_s)
         starter.kill()
@@ -258,39 +259,65 @@ def test_a_duplicate_instance_id_is_logged_as_fenced(plain: Brokers, groups: lis
     assert (error.error, "fenced" in error.text) == ("_FATAL", True)
 
 
-def test_group_settings_can_be_altered_within_the_bounds_of_the_profile_only(plain: Brokers) -> None:
-    admin = BrokerAdmin(plain.bootstrap)
-    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "5000"
-    admin.alter_group("tuned", {"consumer.session.timeout.ms": "20000"})
-    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "20000"
-    with pytest.raises(
-        BrokerRefused, match=r"INVALID_CONFIG: consumer\.session\.timeout\.ms must be in the range 1000"
-    ):
-        admin.alter_group("tuned", {"consumer.session.timeout.ms": "999"})
-    assert admin.group_settings("tuned")["consumer.session.timeout.ms"] == "20000"
+# --- logins -------------------------------------------------------------------------------------------------------
 
 
-# --- three nodes ----------------------------------------------------------------------------------------------------
+def sasl(brokers: Brokers, user: str, password: str) -> dict[str, str]:
+    return {
+        "security.protocol": "SASL_SSL", "ssl.ca.location": str(brokers.ca_path), "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user, "sasl.password": password,
+    }  # fmt: skip
 
 
-def test_when_the_coordinator_dies_another_node_takes_the_group_over_with_its_static_members(
-    groups: list[Group],
-) -> None:
-    for brokers in started(BrokerSettings(name=f"pytest-{HERE}-three", profile="fast", nodes=3)):
-        group = make_group(groups, brokers.bootstrap, "moved", "classic")
-        group.join("s-0")
-        group.join("s-1")
-        before = settled(brokers, group.group_id, members=2)
-        first = brokers.coordinator(group.group_id)
-        began_ms = now_ms()
-        brokers.kill(first)
-        assert not brokers.is_running(first)
-        loaded = brokers.group_log.wait_for_kind(K.GROUP_LOADED, group.group_id, since_ms=began_ms, timeout_s=60)
-        assert loaded.node_id != first
-        assert brokers.coordinator(group.group_id) == loaded.node_id
-        assert settled(brokers, group.group_id, members=2, timeout_s=60) == before
-        brokers.restart(first)
-        assert all(map(brokers.is_running, brokers.nodes))
+def allow_consuming(brokers: Brokers, user: str, group_id: str) -> None:
+    admin = BrokerAdmin(brokers.bootstrap)
+    admin.allow(user, "READ", "group", group_id)
+    admin.allow(user, "READ", "topic", TOPIC)
+
+
+def test_a_user_made_at_run_time_is_let_in_until_deleted(secure: Brokers, groups: list[Group]) -> None:
+    admin = BrokerAdmin(secure.bootstrap)
+    admin.put_user("late", "late-secret")
+    allow_consuming(secure, "late", "late")
+    security = sasl(secure, "late", "late-secret")
+    make_group(groups, secure.sasl_bootstrap, "late", "classic", security).join()
+    admin.delete_user("late")
+    member = make_group(groups, secure.sasl_bootstrap, "late", "classic", security).start()
+    assert member.wait_for(lambda event: event.error == "_AUTHENTICATION").kind == "error"
+
+
+def test_a_client_certificate_gives_its_common_name_as_principal(secure: Brokers, groups: list[Group]) -> None:
+    files = secure.client_certificate("robot")
+    security = {
+        "security.protocol": "SSL", "ssl.ca.location": str(files.ca),
+        "ssl.certificate.location": str(files.certificate), "ssl.key.location": str(files.key),
+    }  # fmt: skip
+    refused = make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).start()
+    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
+    refused.kill()
+    allow_consuming(secure, "robot", "mutual")
+    make_group(groups, secure.ssl_bootstrap, "mutual", "classic", security).join()
+
+
+def test_an_unsecured_token_names_its_principal(secure: Brokers, groups: list[Group]) -> None:
+    """OAUTHBEARER with unsecured JWS, for tests only (KIP-255)."""
+    security = {
+        "security.protocol": "SASL_SSL", "ssl.ca.location": str(secure.ca_path), "sasl.mechanism": "OAUTHBEARER",
+        "enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": "principal=token-user",
+    }  # fmt: skip
+    refused = make_group(groups, secure.sasl_bootstrap, "token", "classic", security).start()
+    assert refused.wait_for(lambda event: event.error == "GROUP_AUTHORIZATION_FAILED").kind == "error"
+    refused.kill()
+    allow_consuming(secure, "token-user", "token")
+    make_group(groups, secure.sasl_bootstrap, "token", "classic", security).join()
+
+
+def test_secrets_lie_in_files_that_only_their_owner_can_read_and_not_in_the_log(secure: Brokers) -> None:
+    folder = secure.state.folder
+    assert folder.stat().st_mode & 0o077 == 0
+    log = secure.state.log_path(1).read_text()
+    assert "SASL_SSL" in log  # the configuration is in there
+    assert [password for password in PASSWORDS.values() if password in log] == []
 
 
 # --- older brokers --------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import pytest
 from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, Roll, assert_quiet, record_roll
 from support.connect_pods.deployment import STATIC, surroundings, workload
 from support.connect_pods.image import load_connect_image
-from support.connect_pods.pods import ConnectPods
+from support.connect_pods.pods import ConnectPods, await_members
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
@@ -54,20 +54,10 @@ def workers(game: Play, shared: Path, *, is_static: bool, count: int = WORKERS, 
         yield ConnectPods(game=game, shared=shared, watch=watch)
 
 
-def await_members(pods: ConnectPods, count: int) -> None:
-    """Wait until so many workers are in the group, by the brokers' log."""
-
-    def joined() -> bool:
-        rounds = pods.game.events(GroupEventKind.STABILIZED, GroupEventKind.REBALANCE_PREPARED)
-        return bool(rounds) and rounds[-1].member_count == count
-
-    until(joined, deadline_s=120, what=f"{count} workers of {pods.game.name}", poll_s=0.3)
-
-
 def give_work(*clusters: ConnectPods) -> None:
     """Create the connectors, and wait until all tasks run."""
     for pods in clusters:
-        await_members(pods, WORKERS)
+        await_members(pods.game, WORKERS)
         for connector in CONNECTORS:
             pods.configure(connector, TASKS)
     for pods in clusters:
@@ -163,12 +153,8 @@ def shows_work(pods: ConnectPods) -> bool:
     shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in connect.get("workers", [])}
     totals = tuple(connect.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
     return shown == {pod: (connectors[pod], count) for pod, count in tasks.items()} and totals == (
-        len(CONNECTORS),
-        TASK_COUNT,
-        0,
-        0,
-        0,
-    )
+        len(CONNECTORS), TASK_COUNT, 0, 0, 0,
+    )  # fmt: skip
 
 
 def assert_explained(pods: ConnectPods) -> None:
@@ -271,7 +257,7 @@ def test_connect_leader_is_rolled_first_and_workers_crash(new_play: Callable[...
     load_connect_image(game.stage.cluster)
     last = WORKERS - 1
     with workers(game, tmp_path / "static", is_static=True, count=1, ordinals={"start": last}) as pods:
-        await_members(pods, 1)
+        await_members(pods.game, 1)
         game.stage.apply_patch(
             "statefulset", game.name, game.name, {"spec": {"replicas": WORKERS, "ordinals": {"start": 0}}}
         )

@@ -16,9 +16,8 @@ import pytest
 from support.connect.rolls import CONNECTORS, TASK_COUNT, TASKS, assert_quiet, record_roll
 from support.connect_pods.deployment import AGENT, surroundings, workload
 from support.connect_pods.image import load_connect_image
-from support.connect_pods.pods import ConnectPods
+from support.connect_pods.pods import ConnectPods, await_members
 from support.devcluster.kafka_log import now_ms
-from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.play import Play
 from support.waiting import until
 
@@ -26,10 +25,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(600)]
 
 WORKERS = 3
 WISH: dict[str, Any] = {
-    "role": "Connect",
-    "identity": {"agent": "Inject"},
-    "sessionTimeout": {"mode": "Fixed", "seconds": 120},
-}
+    "role": "Connect", "identity": {"agent": "Inject"}, "sessionTimeout": {"mode": "Fixed", "seconds": 120},
+}  # fmt: skip
 OWN_OPTION = "-Dof.the.template=kept"
 
 
@@ -47,14 +44,6 @@ def with_options(made: dict[str, Any]) -> dict[str, Any]:
     (container,) = made["spec"]["template"]["spec"]["containers"]
     container["env"].append({"name": "KAFKA_OPTS", "value": OWN_OPTION})
     return made
-
-
-def await_members(game: Play) -> None:
-    def joined() -> bool:
-        rounds = game.events(GroupEventKind.STABILIZED, GroupEventKind.REBALANCE_PREPARED)
-        return bool(rounds) and rounds[-1].member_count == WORKERS
-
-    until(joined, deadline_s=120, what="all workers to be in the group", poll_s=0.3)
 
 
 def injected(game: Play) -> tuple[str, str]:
@@ -75,7 +64,7 @@ def test_workers_get_the_agent_from_the_policy_and_are_rolled_quietly(
 
         game.stage.apply(with_options(without_agent(workload(game, WORKERS, shared, has_agent=True))))
         pods = ConnectPods(game=game, shared=shared, watch=watch)
-        await_members(game)
+        await_members(game, WORKERS)
         for connector in CONNECTORS:
             pods.configure(connector, TASKS)
         before, led, began_ms = pods.await_rest(TASK_COUNT, deadline_s=120), pods.leader(), now_ms()

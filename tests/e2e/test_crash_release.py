@@ -37,11 +37,9 @@ ROUNDS = by_length(short=1, long=5)
 """Each pod is crashed once a round: a new pod has no back-off, and one that was refused needs a new process."""
 WINS_MIN = 0.95
 CLIENTS: dict[str, dict[str, str]] = {
-    "silent": {"EXIT_ON_FATAL": "false"},
-    "exits": {"EXIT_ON_FATAL": "true"},
-    "slow": {"EXIT_ON_FATAL": "true"},
+    "silent": {"EXIT_ON_FATAL": "false"}, "exits": {"EXIT_ON_FATAL": "true"}, "slow": {"EXIT_ON_FATAL": "true"},
     "jvm": {},
-}
+}  # fmt: skip
 """librdkafka in an application that ignores its fatal error, in one that ends with it, and in one that ends and starts
 as slowly as a large JVM; and the Java client, whose application ends with its exception."""
 STARTS_AFTER_S = 3
@@ -138,12 +136,10 @@ def refusals(lines: PodLines, pod_name: str) -> list[str]:
 @pytest.mark.parametrize(
     "client",
     [
-        "jvm",
-        pytest.param("silent", marks=pytest.mark.long),
-        pytest.param("exits", marks=pytest.mark.long),
+        "jvm", pytest.param("silent", marks=pytest.mark.long), pytest.param("exits", marks=pytest.mark.long),
         pytest.param("slow", marks=pytest.mark.long),
     ],
-)
+)  # fmt: skip
 def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")
     started(game, "Release", client, PODS)

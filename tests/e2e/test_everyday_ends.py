@@ -19,7 +19,6 @@ from support.scene.figures import record, spread
 from support.scene.operators import await_active, kill
 from support.scene.play import Play
 from support.scene.stage import WORKLOAD_IMAGE, Stage
-from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -112,18 +111,8 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
     since_ms = now_ms()
     game.scale(STAY)
     departed = {ids[o] for o in range(STAY, NEVER + 1)}
-
-    def removed() -> set[str]:
-        removals = game.removals(since_ms)
-        known = instance_ids(game.brokers.group_log.events())  # read afterwards, so that it knows each removed member
-        return {known[e.member_id or ""] for e in removals}
-
-    until(
-        lambda: removed() == departed,
-        deadline_s=REMOVED_WITHIN_S,
-        what=f"removal of {sorted(departed)}",
-        poll_s=0.3,
-    )
+    until(lambda: set(game.removed_ids(since_ms)) == departed, deadline_s=REMOVED_WITHIN_S,
+          what=f"removal of {sorted(departed)}", poll_s=0.3)  # fmt: skip
     took_s = [(e.at_ms - since_ms) / 1000 for e in game.removals(since_ms)]
     assert game.events(GroupEventKind.SESSION_EXPIRED) == []
     assert set(game.member_ids()) == {ids[o] for o in range(STAY)}

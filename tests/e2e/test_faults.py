@@ -24,11 +24,9 @@ from support.scene.stage import Stage
 pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(2400)]
 
 SHORT: dict[Fault, tuple[Phase, ...]] = {
-    KubeFault.INTERNAL_ERROR: (Phase.WATCHING,),
-    ByteFault.BLACKOUT: (Phase.DESCRIBED,),
-    KafkaFault.RESET_AFTER_REQUEST: (Phase.LEAVE,),
-    KafkaFault.GARBAGE: (Phase.VERIFICATION,),
-}
+    KubeFault.INTERNAL_ERROR: (Phase.WATCHING,), ByteFault.BLACKOUT: (Phase.DESCRIBED,),
+    KafkaFault.RESET_AFTER_REQUEST: (Phase.LEAVE,), KafkaFault.GARBAGE: (Phase.VERIFICATION,),
+}  # fmt: skip
 LONG: dict[Fault, tuple[Phase, ...]] = dict.fromkeys(ALL_FAULTS, tuple(Phase))
 
 

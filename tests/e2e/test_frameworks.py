@@ -74,10 +74,9 @@ class Application:
 def consumer(prefix: str, suffix: str) -> Json:
     """Return an entry of identity.env: the variables and the suffix of one consumer."""
     return {
-        "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID",
-        "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
+        "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID", "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
         "suffix": suffix,
-    }
+    }  # fmt: skip
 
 
 SPRING_ALONE: Final = Members(identity={"preset": "SpringBoot"}, appended=("-0",))
@@ -93,20 +92,17 @@ FRANZ_PAIRS: Final = tuple(
             "preset": "Custom",
             "env": [consumer(f"{p}_A", f"-{p.lower()}-a"), consumer(f"{p}_B", f"-{p.lower()}-b")],
         },
-        appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"),
-        group=group,
+        appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"), group=group,
     )
     for p, group in (("ORDERS", ""), ("AUDIT", "-audit"))
-)
+)  # fmt: skip
 APPLICATIONS: Final[Mapping[str, Application]] = {
     "plain Java": Application(
-        image=JVM_WORKLOAD_IMAGE,
-        load=load_jvm_workload_image,
+        image=JVM_WORKLOAD_IMAGE, load=load_jvm_workload_image,
         groups=[Members(identity=sampled_identity("plain-java"), appended=("",))],
     ),
     "franz-go": Application(
-        image=FRANZ_IMAGE,
-        load=load_franz_image,
+        image=FRANZ_IMAGE, load=load_franz_image,
         groups=[Members(identity=sampled_identity("franz-go"), appended=("",))],
     ),
     "Spring Boot, concurrency 1": Application(image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_ALONE]),
@@ -114,9 +110,7 @@ APPLICATIONS: Final[Mapping[str, Application]] = {
         image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_PAIR], environment={"CONCURRENCY": "2"}
     ),
     "Spring Boot, two groups of two listeners": Application(
-        image=SPRING_IMAGE,
-        load=load_spring_image,
-        groups=[SPRING_PAIR, SECOND_PAIR],
+        image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_PAIR, SECOND_PAIR],
         environment={"CONCURRENCY": "2", "SECOND_GROUP": "{play}-second"},
     ),
     "franz-go, two groups of two clients": Application(
@@ -125,7 +119,7 @@ APPLICATIONS: Final[Mapping[str, Application]] = {
         groups=FRANZ_PAIRS,
         environment={"CONSUMERS": "{play}/ORDERS_A {play}/ORDERS_B {play}-audit/AUDIT_A {play}-audit/AUDIT_B"},
     ),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +254,10 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
     acknowledged_s = leave(game, groups, process_table)
     await_members(groups, range(PODS - 1), deadline_s=60)
     record(
-        kind,
-        pods=PODS,
-        members_per_pod=[len(g.members.appended) for g in groups],
-        roll_s=rolled_s,
-        members_replaced=replaced,
-        rebalances_of_the_roll=rebalances,
-        departures_of_the_roll=len(departed),
+        kind, pods=PODS, members_per_pod=[len(g.members.appended) for g in groups], roll_s=rolled_s,
+        members_replaced=replaced, rebalances_of_the_roll=rebalances, departures_of_the_roll=len(departed),
         acknowledged_s=spread(acknowledged_s),
-    )
+    )  # fmt: skip
     assert replaced == [PODS * len(g.members.appended) for g in groups]
     assert rebalances == [0] * len(groups)
     assert departed == []

@@ -38,10 +38,9 @@ from support.devcluster.programs import programs_directory
 from support.devcluster.progress import await_condition
 
 pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.long,
+    pytest.mark.e2e, pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the development cluster needs root"),
-]
+]  # fmt: skip
 
 TWO_NODES = (NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={"zone": "b"}))
 
@@ -77,7 +76,7 @@ def test_path_names_programs_of_the_versions_that_are_pinned() -> None:
     client = subprocess.run([kubectl, "version", "--client", "-o", "json"], capture_output=True, text=True, check=True)
     assert json.loads(client.stdout)["clientVersion"]["gitVersion"] == versions.kubernetes_version()
     helm_client = subprocess.run([helm, "version", "--short"], capture_output=True, text=True, check=True)
-    assert helm_client.stdout.startswith(versions.HELM_VERSION)
+    assert helm_client.stdout.startswith(versions.helm_version())
 
 
 def test_kinds_verbs_work_from_anywhere_and_get_clusters_prints_names_only(cluster: Cluster) -> None:

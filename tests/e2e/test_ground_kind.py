@@ -19,10 +19,9 @@ from support.devcluster.images import build_image
 from support.devcluster.layout import state_root
 
 pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.long,
+    pytest.mark.e2e, pytest.mark.long,
     pytest.mark.skipif(os.geteuid() != 0, reason="the development cluster needs root"),
-]
+]  # fmt: skip
 
 
 def test_image_that_is_built_before_the_first_cluster_names_what_the_machine_lacks(
@@ -69,10 +68,9 @@ def test_kinds_configuration_gives_nodes_labels_and_feature_gates(tmp_path: Path
     )
     nodes, arguments = kind_commands.read_configuration(path)
     assert nodes == (
-        NodeWish(role="control-plane", labels={}),
-        NodeWish(role="worker", labels={}),
+        NodeWish(role="control-plane", labels={}), NodeWish(role="worker", labels={}),
         NodeWish(role="worker2", labels={"zone": "b"}),
-    )
+    )  # fmt: skip
     assert arguments == ("--feature-gates=A=true", "--runtime-config=api/alpha=false")
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from staticgroup.api.resources.sasl import SaslMechanism
+from e2e.broker_groups import started
+from e2e.gateway_bench import login
 from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
-from support.devcluster import kafka_broker
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -37,25 +37,8 @@ NARROW = {"group.consumer.max.session.timeout.ms": "50000", "group.consumer.max.
 
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[Brokers]:
-    settings = BrokerSettings(
-        name=f"pytest-{HERE}-gc", security=True, users={"admin": "admin-canary-7391", USER: PASSWORD}
-    )
-    kafka_broker.down(settings.name)
-    running = Brokers.up(settings)
-    try:
-        yield running
-    finally:
-        running.down()
-    assert kafka_broker.leftovers(settings.name) == []
-
-
-def login(brokers: Brokers) -> ConnectionSettings:
-    return ConnectionSettings(
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
-        allow_loopback=True,
-        tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
-        sasl=SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username=USER, password=SecretText(PASSWORD)),
-    )
+    users = {"admin": "admin-canary-7391", USER: PASSWORD}
+    yield from started(BrokerSettings(name=f"pytest-{HERE}-gc", security=True, users=users))
 
 
 async def read(gateway: KioGateway, settings: ConnectionSettings) -> BrokerBounds:
@@ -84,7 +67,7 @@ def refused(outcome: KafkaProblem | None) -> KafkaProblem:
 
 
 async def test_group_is_set_within_bounds_read_back_and_repaired_when_they_become_narrower(brokers: Brokers) -> None:
-    gateway, settings, admin = KioGateway(), login(brokers), BrokerAdmin(brokers.bootstrap)
+    gateway, settings, admin = KioGateway(), login(brokers, USER, PASSWORD), BrokerAdmin(brokers.bootstrap)
     for operation, kind, name in (
         ("READ", "group", GROUP), ("DESCRIBE_CONFIGS", "group", GROUP), ("DESCRIBE_CONFIGS", "cluster",
         "kafka-cluster"),

@@ -103,12 +103,9 @@ def test_killed_replica_is_replaced_and_a_terminating_one_hands_over(running: Pl
         await_two(stage)
     unharmed(play, members)
     record(
-        "hand-over",
-        kills=len(killed_s),
-        killed_to_acting_s=spread(killed_s),
-        ends=len(terminated_s),
+        "hand-over", kills=len(killed_s), killed_to_acting_s=spread(killed_s), ends=len(terminated_s),
         terminated_to_acting_s=spread(terminated_s),
-    )
+    )  # fmt: skip
     if are_drills_long():
         assert sorted(killed_s)[len(killed_s) // 2] <= KILLED_MEDIAN_S
         assert max(killed_s) <= KILLED_MAX_S
@@ -179,10 +176,9 @@ def test_a_frozen_replica_does_no_harm_when_it_goes_on(running: Play, installed:
     waits_s = disturb(running, installed, by_length(short=1, long=8), standing_still, "frozen")
     assert_no_member_was_harmed(running)
     record(
-        "frozen while it removes",
-        rounds=by_length(short=1, long=8),
+        "frozen while it removes", rounds=by_length(short=1, long=8),
         frozen_to_removed_s=spread(waits_s) if waits_s else {},
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.long
@@ -205,11 +201,9 @@ def test_a_replica_cut_off_from_kafka_says_so_and_removes_afterwards(running: Pl
     with cut(pids[0], play.brokers.bootstrap.partition(":")[0], way):
         play.scale(2)
         until(
-            lambda: play.condition("Connected").get("status") != "True",
-            deadline_s=90,
-            what="the status says so",
+            lambda: play.condition("Connected").get("status") != "True", deadline_s=90, what="the status says so",
             poll_s=0.3,
-        )
+        )  # fmt: skip
     healed_s = time.monotonic()
     until(play.removals, deadline_s=90, what="the member removed", poll_s=0.3)
     record("cut off from Kafka", way=way.value, healed_to_removed_s=round(time.monotonic() - healed_s, 1))

@@ -21,7 +21,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
 from support.scene.secure import apply_secure_connection, denials
-from support.scene.witnesses import ProcessTable, instance_ids
+from support.scene.witnesses import ProcessTable
 from support.waiting import holds, until
 from support.workload.process import Program
 
@@ -65,12 +65,6 @@ def id_of(play: Play, ordinal: int) -> str:
     return issued
 
 
-def removed_ids(play: Play) -> list[str]:
-    removals = play.removals()  # read before the log that is searched for them
-    known = instance_ids(play.brokers.group_log.events())
-    return sorted(known[e.member_id or ""] for e in removals)
-
-
 def exceptions(play: Play, kind: str) -> list[dict[str, Any]]:
     return [e for e in (play.status() or {}).get("exceptions", []) if e["kind"] == kind]
 
@@ -89,14 +83,14 @@ def test_foreign_and_dynamic_members_stay_and_are_counted(new_play: Callable[...
 
     play.scale(1)
     until(
-        lambda: removed_ids(play) == sorted(ours), deadline_s=REMOVED_WITHIN_S, what="our two departed members removed"
+        lambda: play.removed_ids() == sorted(ours), deadline_s=REMOVED_WITHIN_S, what="our two departed members removed"
     )
     until(lambda: {k: (play.status() or {})["members"][k] for k in ("foreign", "dynamic", "departed")}
           == {"foreign": 3, "dynamic": 1, "departed": 0}, deadline_s=60, what="outsiders counted")  # fmt: skip
     assert {e["instanceId"] for e in exceptions(play, "Foreign")} == set(lookalikes)
     assert len(exceptions(play, "Dynamic")) == 1
     holds(lambda: theirs < present(play) and all(o.is_running for o in outsiders), for_s=5, what="outsiders stay")
-    assert removed_ids(play) == sorted(ours)
+    assert play.removed_ids() == sorted(ours)
     assert [o.of_kind("error") for o in outsiders] == [[], [], [], []]
     record("outsiders in the group", foreign=3, dynamic=1, removed_of_ours=2, removed_of_theirs=0)
 
@@ -136,7 +130,7 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
 
     play.stage.kubectl("delete", "statefulset", f"{play.name}-copy", "-n", play.name)
     until(
-        lambda: removed_ids(play) == [twin],
+        lambda: play.removed_ids() == [twin],
         deadline_s=REMOVED_WITHIN_S,
         what="removed once both pods of the id are proven dead",
     )
@@ -162,10 +156,10 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
     play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
-    until(lambda: removed_ids(play) == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
+    until(lambda: play.removed_ids() == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
     until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one reported as unattributed")
     holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
-    assert (removed_ids(play), other_cluster.of_kind("error")) == ([ours], [])
+    assert (play.removed_ids(), other_cluster.of_kind("error")) == ([ours], [])
 
 
 def ready_for_s(play: Play, name: str) -> float:
@@ -184,11 +178,9 @@ def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_ne
     play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"identity": {"template": "{podName}", "exclusive": True}})
     taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
     until(
-        lambda: ready_for_s(play, taken) > settled_s,
-        deadline_s=settled_s + 30,
-        what="the pod to be Ready for long",
+        lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long",
         poll_s=2,
-    )
+    )  # fmt: skip
     other_cluster, began_s = outsider(play, taken), time.monotonic()
 
     def conflicts() -> list[dict[str, Any]]:
@@ -257,7 +249,7 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     )
     play.admin.allow("watcher", "READ", "group", play.name)
     until(
-        lambda: removed_ids(play) == [f"{play.name}-2"],
+        lambda: play.removed_ids() == [f"{play.name}-2"],
         deadline_s=REMOVED_WITHIN_S,
         what="mode Manage removes what Observe kept",
     )

@@ -108,23 +108,23 @@ def objects(cluster: Cluster, kind: str, *options: str) -> list[dict[str, Any]]:
     return list(json.loads(cluster.kubectl("get", kind, *options, "--output", "json"))["items"])
 
 
-def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM, replicas: int = 2) -> None:
+def assert_is_ready(cluster: Cluster, namespace: str = SYSTEM) -> None:
     """Every replica becomes Ready soon (a late kubelet makes its pods unready), and none restarted."""
 
     def deployed() -> bool:
         (deployment,) = objects(cluster, "deployments", "-n", namespace)
         status, counts = deployment["status"], ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")
         is_seen = status.get("observedGeneration") == deployment["metadata"]["generation"]
-        return is_seen and [status.get(count) for count in counts] == [replicas] * len(counts)
+        return is_seen and [status.get(count) for count in counts] == [2] * len(counts)
 
     def staying() -> list[dict[str, Any]] | None:
         """An old pod is deleted a moment after it is no longer counted."""
         pods = objects(cluster, "pods", "-n", namespace, "-l", "app.kubernetes.io/component=operator")
         found = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-        return found if len(found) == replicas else None
+        return found if len(found) == 2 else None
 
-    until(lambda: deployed() or None, deadline_s=60, what=f"{replicas} replicas are Ready")
-    for pod in until(staying, deadline_s=10, what=f"{replicas} pods"):
+    until(lambda: deployed() or None, deadline_s=60, what="2 replicas are Ready")
+    for pod in until(staying, deadline_s=10, what="2 pods"):
         for status in pod["status"]["containerStatuses"]:
             assert status["restartCount"] == 0, status["lastState"]
 

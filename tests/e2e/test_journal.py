@@ -59,13 +59,9 @@ def sink_to(settings: ConnectionSettings, topic: str, dropped: list[tuple[str, i
         return settings
 
     return KafkaSink(
-        connection=("ops", "kafka"),
-        topic=topic,
-        settings_of=settings_of,
-        queue_max=10_000,
-        on_drop=lambda reason, count: dropped.append((reason, count)),
-        make_producer=librdkafka(),
-    )
+        connection=("ops", "kafka"), topic=topic, settings_of=settings_of, queue_max=10_000,
+        on_drop=lambda reason, count: dropped.append((reason, count)), make_producer=librdkafka(),
+    )  # fmt: skip
 
 
 def plain(brokers: Brokers) -> ConnectionSettings:
@@ -74,11 +70,10 @@ def plain(brokers: Brokers) -> ConnectionSettings:
 
 def login(brokers: Brokers, user: str) -> ConnectionSettings:
     return ConnectionSettings(
-        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")),
-        tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
+        bootstrap_servers=tuple(brokers.sasl_bootstrap.split(",")), tls=TlsSettings(ca_pem=brokers.ca_path.read_text()),
         sasl=SaslSettings(mechanism=SaslMechanism.SCRAM_SHA_512, username=user, password=SecretText(PASSWORDS[user])),
         allow_loopback=True,
-    )
+    )  # fmt: skip
 
 
 def consumed(brokers: Brokers, topic: str) -> list[tuple[int, str, str]]:

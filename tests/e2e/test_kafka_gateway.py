@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from e2e.broker_groups import started
 from e2e.gateway_bench import (
     PASSWORDS,
     by_instance,
@@ -29,7 +30,6 @@ from e2e.gateway_bench import (
     problem,
     settings_of,
     stable_with,
-    started,
 )
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import (
@@ -126,11 +126,9 @@ async def test_leave_is_a_compare_and_set(
         member.kill()
 
     refused = [
-        entry("bogus", "x-0"),
-        entry(held["x-1"].member_id, "x-0"),
-        entry(held["x-0"].member_id, "unknown"),
+        entry("bogus", "x-0"), entry(held["x-1"].member_id, "x-0"), entry(held["x-0"].member_id, "unknown"),
         entry("bogus", "unknown"),
-    ]
+    ]  # fmt: skip
     result = await gateway.leave(settings, group_id, refused)
     assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, FENCED, UNKNOWN, UNKNOWN))
     after_refusals = await gateway.describe(settings, group_id)
@@ -138,11 +136,7 @@ async def test_leave_is_a_compare_and_set(
     assert by_instance(after_refusals) == held
     assert after_refusals.group_epoch == before.group_epoch
 
-    batch = [
-        entry("bogus", "x-2"),
-        entry(held["x-0"].member_id, "x-0"),
-        entry(held["x-1"].member_id, "x-1"),
-    ]
+    batch = [entry("bogus", "x-2"), entry(held["x-0"].member_id, "x-0"), entry(held["x-1"].member_id, "x-1")]
     result = await gateway.leave(settings, group_id, batch)
     assert result == LeaveResult(coordinator=before.coordinator, outcomes=(FENCED, REMOVED, REMOVED))
     after = await described_when(gateway, settings, group_id, lambda view: len(view.members) == 1)
@@ -165,11 +159,9 @@ async def test_successor_of_a_replaced_member_survives_the_late_removal(
     first.kill()
     members(plain, group_id, "x-0")
     new_view = await described_when(
-        gateway,
-        settings,
-        group_id,
+        gateway, settings, group_id,
         lambda view: view.is_settled and by_instance(view)["x-0"].member_id != old.member_id,
-    )
+    )  # fmt: skip
     result = await gateway.leave(settings, group_id, [entry(old.member_id, "x-0")])
     assert isinstance(result, LeaveResult)
     assert result.outcomes == (FENCED,)
@@ -241,11 +233,9 @@ async def test_bearer_token_logs_in(secure: Brokers) -> None:
     settings = login(secure, "nobody")
     extensions = (("logicalCluster", "lkc-1abc2d"), ("identityPoolId", "pool-x1"))
     oauth = OAuthSettings(
-        token_endpoint="https://idp.test/token",
-        client_id="op",
-        client_secret=SecretText("canary"),
+        token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText("canary"),
         extensions=extensions,
-    )
+    )  # fmt: skip
     settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
     gateway = KioGateway(make_tokens=lambda _settings: Tokens())
     try:
@@ -275,10 +265,9 @@ async def test_mutual_tls_needs_a_certificate_of_the_brokers_authority(
 
     def with_certificate(client: kafka_tls.ClientCertificate | None) -> ConnectionSettings:
         tls = TlsSettings(
-            ca_pem=ca_pem,
-            certificate_pem=client.certificate.read_text() if client else None,
+            ca_pem=ca_pem, certificate_pem=client.certificate.read_text() if client else None,
             key_pem=SecretText(client.key.read_text()) if client else None,
-        )
+        )  # fmt: skip
         return settings_of(secure, bootstrap_servers=bootstrap, tls=tls)
 
     assert isinstance(await gateway.probe(with_certificate(ours)), ClusterFacts)

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from e2e.broker_groups import TOPIC, started
 from e2e.gateway_bench import (
     PASSWORDS,
-    TOPIC,
     described_when,
     entry,
     login,
@@ -20,7 +20,6 @@ from e2e.gateway_bench import (
     problem,
     settings_of,
     stable_with,
-    started,
 )
 from staticgroup.core.group import (
     BrokerBounds,
@@ -139,22 +138,15 @@ async def rights_are_described(gateway: KioGateway, brokers: Brokers) -> None:
         describe_group=False, missing=(NO_DESCRIBE.format("classic"),)
     )
     assert await gateway.describe_rights(login(brokers, "describer"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=False,
-        describe_topics=False,
-        describe_configs_group=False,
+        describe_group=True, read_group=False, describe_topics=False, describe_configs_group=False,
         describe_configs_cluster=False,
         missing=(
             "READ on Group 'shop-consumer' for User:describer",
             "DESCRIBE_CONFIGS on Group 'shop-consumer' for User:describer",
-            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer",
-            NO_TOPICS.format("describer"),
+            "DESCRIBE_CONFIGS on Cluster 'kafka-cluster' for User:describer", NO_TOPICS.format("describer"),
         ),
-    )
+    )  # fmt: skip
     assert await gateway.describe_rights(login(brokers, "configs"), "shop-consumer") == GroupRights(
-        describe_group=True,
-        read_group=True,
-        describe_topics=True,
-        describe_configs_group=True,
+        describe_group=True, read_group=True, describe_topics=True, describe_configs_group=True,
         describe_configs_cluster=True,
-    )
+    )  # fmt: skip

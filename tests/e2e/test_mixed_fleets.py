@@ -24,12 +24,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 NewPlay = Callable[..., Play]
 LOSSES = (
-    GroupEventKind.REMOVED,
-    GroupEventKind.SESSION_EXPIRED,
-    GroupEventKind.FENCED,
-    GroupEventKind.JOIN_REFUSED,
+    GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED, GroupEventKind.JOIN_REFUSED,
     GroupEventKind.REBALANCE_TIMED_OUT,
-)
+)  # fmt: skip
 PODS = by_length(short=2, long=4)
 SESSION_S = 20
 """Of classic members that leave their seats behind, so that the test does not wait long for their end."""

@@ -20,7 +20,6 @@ from support.scene.operators import await_active, kill
 from support.scene.play import Play
 from support.scene.remembered import every_process, is_plain
 from support.scene.stage import RELEASE, SYSTEM, Stage
-from support.scene.witnesses import instance_ids
 from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
@@ -39,13 +38,6 @@ def reinstalled(installed: Stage) -> Iterator[Stage]:
     """The stage, whose operator is installed with its default values again afterwards."""
     yield installed
     installed.install()
-
-
-def removed_ids(play: Play) -> list[str]:
-    """Return the instance ids of the operator's removals, by the brokers' log."""
-    removals = play.removals()  # read before the log that is searched for them
-    known = instance_ids(play.brokers.group_log.events())
-    return [known[e.member_id or ""] for e in removals]
 
 
 def kill_in_the_middle_of_scale_downs(
@@ -74,16 +66,14 @@ def kill_in_the_middle_of_scale_downs(
         until(lambda at_s=moment_s: time.monotonic() >= at_s, deadline_s=5, what="the moment", poll_s=0.01)
         killed_at_ms = kill(every_process(stage) if all_replicas else pids)
         until(
-            lambda o=ordinal: ids[o] in removed_ids(play),
-            deadline_s=SESSION_S - 10,
-            what=f"{ids[ordinal]} removed",
+            lambda o=ordinal: ids[o] in play.removed_ids(), deadline_s=SESSION_S - 10, what=f"{ids[ordinal]} removed",
             poll_s=0.3,
-        )
+        )  # fmt: skip
         removed_at_ms = max(e.at_ms for e in play.removals())
         waits_s += [(removed_at_ms - killed_at_ms) / 1000] if removed_at_ms > killed_at_ms else []
         assert stage.watch_name() == watch, f"the pod watch began anew after the kill before ordinal {ordinal}"
     assert play.events(GroupEventKind.SESSION_EXPIRED) == []
-    assert sorted(removed_ids(play)) == sorted(ids[o] for o in range(1, replicas)), "each departed member once"
+    assert play.removed_ids() == sorted(ids[o] for o in range(1, replicas)), "each departed member once"
     assert list(play.member_ids()) == [ids[0]]
     # The faster the removals, the fewer moments lie before them; the earliest fifth always does.
     assert len(waits_s) * 5 >= rounds, "too few kills came in the middle of the work"
@@ -181,8 +171,6 @@ def test_two_operators_without_a_lease_do_no_harm(new_play: Callable[..., Play],
     assert set(play.member_ids()) < ids
     assert play.events(GroupEventKind.SESSION_EXPIRED, GroupEventKind.FENCED) == []
     record(
-        "two operators without a lease",
-        departures=departures,
-        leave_requests_granted=len(removed),
+        "two operators without a lease", departures=departures, leave_requests_granted=len(removed),
         rebalances_of_a_roll=0,
-    )
+    )  # fmt: skip

@@ -131,9 +131,6 @@ def test_quickstart_from_apply_to_a_quiet_roll_and_a_scale_down(newcomer: Newcom
     assert newcomer.rebalances() == before + 1
     assert any("staticgroup " in line and f"{NAME}-2" in line for line in newcomer.broker_log())
     record(
-        "quickstart",
-        rebalances_dynamic=loud,
-        rebalances_static=0,
-        longest_end_s=max(ends_s),
+        "quickstart", rebalances_dynamic=loud, rebalances_static=0, longest_end_s=max(ends_s),
         removed_s=round(removed_s, 1),
-    )
+    )  # fmt: skip

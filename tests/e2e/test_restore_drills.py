@@ -74,13 +74,9 @@ def test_restored_uids_are_not_believed_to_be_dead(
         outcomes = {c.name: sorted(set(c.held().values())) or "removed" for c in cases}
         accusations = [each for c in cases for each in ground.lives.accusations(c.game.events())]
         record(
-            "nodes: etcd restored",
-            operator_runs=operator_runs,
-            raised_by=raised_by,
-            drills=2,
-            live_removals=len(accusations),
-            outcomes=list(outcomes.values()),
-        )
+            "nodes: etcd restored", operator_runs=operator_runs, raised_by=raised_by, drills=2,
+            live_removals=len(accusations), outcomes=list(outcomes.values()),
+        )  # fmt: skip
         assert accusations == []
     finally:
         if has_failed():

@@ -86,18 +86,12 @@ def test_rolling_restarts_under_load_are_not_noticed(new_play: NewPlay, protocol
         departures = game.events(*DEPARTURES, since_ms=quiet_since_ms)
         acked = sum(size(r) for r in ranges_of(producer.lines, "acked").values())
         record(
-            f"rolling restarts, {protocol}",
-            rolls=rolls,
-            pods=pods,
-            rebalances=rebalances,
-            departures=len(departures),
-            operator_leave_groups=len([e for e in departures if is_operators(e)]),
-            records_acked=acked,
-            records_lost=sum(size(r) for r in lost(producer, consumers).values()),
-            roll_s=spread(took_s),
+            f"rolling restarts, {protocol}", rolls=rolls, pods=pods, rebalances=rebalances, departures=len(departures),
+            operator_leave_groups=len([e for e in departures if is_operators(e)]), records_acked=acked,
+            records_lost=sum(size(r) for r in lost(producer, consumers).values()), roll_s=spread(took_s),
             away_ms=spread(away_ms(consumers)),
             delay_ms_max=max(line["delay_ms_max"] or 0 for line in consumers.lines("consumed")),
-        )
+        )  # fmt: skip
         assert rebalances == 0
         assert departures == []
         assert acked > RATE_PER_S * sum(took_s) * 0.8

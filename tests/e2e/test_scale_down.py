@@ -18,6 +18,7 @@ from support.scene.departures import Departure, dead_before_ms, departures
 from support.scene.figures import prompt_s, record, spread
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, collected_lines
+from support.scene.remembered import await_ready
 from support.scene.witnesses import PodSighting, PodWatch, ProcessTable
 from support.waiting import until
 from support.workload.process import Program
@@ -59,13 +60,9 @@ def judge(title: str, session_s: int, found: list[Departure], table: ProcessTabl
     consumed_s = [d.consumed_s for d in found if d.consumed_s is not None]
     dead_before = [dead_before_ms(d, table.lives()) for d in found]
     record(
-        title,
-        session_s=session_s,
-        acknowledged_s=spread(acknowledged_s),
-        assigned_again_s=spread(assigned_s),
-        consumed_again_s=spread(consumed_s),
-        process_gone_before_ms=spread(dead_before),
-    )
+        title, session_s=session_s, acknowledged_s=spread(acknowledged_s), assigned_again_s=spread(assigned_s),
+        consumed_again_s=spread(consumed_s), process_gone_before_ms=spread(dead_before),
+    )  # fmt: skip
     assert len(consumed_s) == len(found)
     assert min(dead_before) > 0
     # This member's end was the operator's reason. On a busy machine our own watch may be the slower one.
@@ -100,19 +97,13 @@ def test_departed_members_leave_long_before_their_session_ends(
                 if number:
                     game.scale(start)
                 game.await_joined(start)
-                until(lambda: all_ready(game, start), deadline_s=60, what=f"{start} pods Ready", poll_s=0.5)
+                await_ready(game, start)
                 found += leave_in_round(game, watch, consumers, start, end)
         finally:
             producer.terminate()
     assert game.events(GroupEventKind.SESSION_EXPIRED) == []
     assert len({d.member_id for d in found}) == (start - end) * rounds == len(game.removals())
     judge(f"scale-down, {policy} {protocol}", SESSION_S[protocol], found, process_table)
-
-
-def all_ready(game: Play, count: int) -> bool:
-    """Say whether the workload has exactly so many pods and all are Ready."""
-    shown = [c for p in game.pods() for c in p.get("status", {}).get("conditions", []) if c["type"] == "Ready"]
-    return len(shown) == count and all(c["status"] == "True" for c in shown)
 
 
 def flap(game: Play, watch: PodWatch) -> list[tuple[str, str]]:
@@ -162,7 +153,7 @@ def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> Non
         combinations = flap(game, watch)
         flapped_s = (now_ms() - began_ms) / 1000
         game.await_joined(4)
-        until(lambda: all_ready(game, 4), deadline_s=60, what="4 pods Ready", poll_s=0.5)
+        await_ready(game, 4)
         members = game.member_ids()
         down_at_ms = now_ms()
         game.scale(2)
@@ -170,15 +161,12 @@ def test_flapping_scale_removes_the_dead_and_only_them(new_play: NewPlay) -> Non
 
         removals = game.removals()
         record(
-            "flapping scale",
-            rounds=len(combinations),
-            flapped_s=round(flapped_s, 1),
-            processes=sum(bool(v.of_kind("started")) for v in consumers.voices()),
-            removals=len(removals),
+            "flapping scale", rounds=len(combinations), flapped_s=round(flapped_s, 1),
+            processes=sum(bool(v.of_kind("started")) for v in consumers.voices()), removals=len(removals),
             fenced_removals=len(game.events(GroupEventKind.FENCED)),
             sessions_expired=len(game.events(GroupEventKind.SESSION_EXPIRED)),
             fatal_errors=len([line for line in consumers.lines("error") if line["fatal"]]),
-        )
+        )  # fmt: skip
         # Each round that waited for `member removed` had two, and so has the last scale-down.
         assert len(removals) >= 2 * [down for down, _ in combinations].count("member removed") + 2
         assert {e.member_id for e in game.removals(down_at_ms)} == {m for i, m in members.items() if ordinal(i) >= 2}

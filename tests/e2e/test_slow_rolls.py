@@ -223,12 +223,9 @@ def test_bound_of_the_brokers_that_is_too_low_is_named_with_the_number_to_raise_
         found = until(lambda: game.condition("TimeoutSufficient"), deadline_s=30, what="the condition")
     named = [int(n) for n in re.findall(rf"{re.escape(MAXIMUM)}\D*(\d+)", found["message"])]
     record(
-        "slow rolls, stock bound",
-        longest_ms=longest_ms,
-        reason=found["reason"],
-        named_ms=named,
+        "slow rolls, stock bound", longest_ms=longest_ms, reason=found["reason"], named_ms=named,
         message=found["message"],
-    )
+    )  # fmt: skip
     assert (found["status"], found["reason"]) == ("False", "BrokerBoundTooLow")
     assert named
     assert all(longest_ms <= n <= 3 * longest_ms for n in named)

@@ -111,8 +111,8 @@ def leave(game: Play, watch: PodWatch, table: ProcessTable) -> tuple[list[GroupE
 
 def uncounted(producer: Program, lines: PodLines) -> dict[int, dict[str, Any]]:
     """Return acknowledged and counted records of each partition whose store does not hold every record once."""
-    acked, counts, store_lines = ranges_of(producer.lines, "acked"), deployment.counts(lines),
-    deployment.store_lines(lines)
+    acked, counts = ranges_of(producer.lines, "acked"), deployment.counts(lines)
+    store_lines = deployment.store_lines(lines)
     return {
         partition: {"acked": acked.get(partition), "counted": store_lines.get(partition, [])[-4:]}
         for partition in sorted(acked.keys() | counts.keys())

@@ -103,11 +103,9 @@ def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhil
         took_s += leave(game, watch, 1)
     assert sessions_expired(game) == {left[2], left[3]}
     record(
-        f"API server lost its history in a roll, {replicas} replica(s)",
-        **asdict(loss),
-        held=2,
+        f"API server lost its history in a roll, {replicas} replica(s)", **asdict(loss), held=2,
         removed_s=spread(took_s),
-    )
+    )  # fmt: skip
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
@@ -154,11 +152,9 @@ def test_history_lost_during_a_scale_down_holds_back_only_members_whose_end_was_
         loss = lose_history(game, while_stopped=ended)
         let_go(game, 2)
         until(
-            lambda: known[2] in removed(game, since_ms),
-            deadline_s=REMOVED_WITHIN_S,
-            what="2 removed as ever",
+            lambda: known[2] in removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="2 removed as ever",
             poll_s=0.2,
-        )
+        )  # fmt: skip
         await_held(game, {3: SUSPECT})
         took_s = leave(game, watch, 1, waiting={3: SUSPECT})
         holds(lambda: known[3] in members(game).values(), for_s=6, what="member 3 waits for its session")
@@ -190,11 +186,9 @@ def test_operator_that_was_away_for_a_while_misses_only_members_that_joined_and_
         until(lambda: seats(game).keys() == {0, 1, 2}, deadline_s=60, what="pod 3 gone", poll_s=0.3)
         game.roll()
         until(
-            lambda: all(m != known[o] for o, m in members(game).items() if o < 3),
-            deadline_s=60,
-            what="new members",
+            lambda: all(m != known[o] for o, m in members(game).items() if o < 3), deadline_s=60, what="new members",
             poll_s=0.3,
-        )
+        )  # fmt: skip
         assert game.rebalances(since_ms) == 0
         rolled = members(game)
         game.scale(2)
@@ -210,10 +204,9 @@ def test_operator_that_was_away_for_a_while_misses_only_members_that_joined_and_
     assert members(game) == {o: rolled[o] for o in (0, 1, 2)}
     assert sessions_expired(game) == set()
     record(
-        "operator away over a roll and a scale-down",
-        held=1,
+        "operator away over a roll and a scale-down", held=1,
         back_to_removed_s=(removed(game, since_ms)[known[3]] - back_ms) / 1000,
-    )
+    )  # fmt: skip
 
 
 def test_operator_that_was_away_while_the_history_was_lost_holds_back_only_what_changed(
@@ -328,13 +321,10 @@ def test_flapping_autoscaler_never_costs_a_live_member(new_play: NewPlay, instal
         errors = [line for lines in (one, other) for line in lines.lines("error") if line["fatal"]]
     for game, name in zip(games, ("RollingUpdate", "OnDelete"), strict=True):
         record(
-            f"flapping autoscaler, {name}",
-            flapped_s=round(flapped_s, 1),
-            only_three_members_left_s=round(took_s, 1),
-            removals=len(game.removals()),
-            fenced_removals=len(game.events(GroupEventKind.FENCED)),
+            f"flapping autoscaler, {name}", flapped_s=round(flapped_s, 1), only_three_members_left_s=round(took_s, 1),
+            removals=len(game.removals()), fenced_removals=len(game.events(GroupEventKind.FENCED)),
             sessions_expired=len(game.events(GroupEventKind.SESSION_EXPIRED)),
-        )
+        )  # fmt: skip
         assert {ordinal(i) for i in game.member_ids()} == {0, 1, 2}
         assert sessions_expired(game) == set()
         assert (suspects(game), unseen(game)) == ({}, set())

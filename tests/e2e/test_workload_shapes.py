@@ -16,6 +16,7 @@ from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import are_drills_long
 from support.scene.figures import record
 from support.scene.play import REMOVED_WITHIN_S, Play
+from support.scene.remembered import members, removed
 from support.waiting import holds, until
 
 pytestmark = pytest.mark.e2e
@@ -27,10 +28,6 @@ WORKLOAD_MISSING_HOLD_S = 60
 """So long the ids of a deleted StatefulSet wait for one that is created again."""
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)
 INDEX = "apps.kubernetes.io/pod-index"
-
-
-def ordinals(ids: Collection[str]) -> list[int]:
-    return sorted(int(i.partition(".")[0].rpartition("-")[2]) for i in ids)
 
 
 def uids(game: Play) -> dict[int, str]:
@@ -54,16 +51,7 @@ def await_ready(game: Play, wanted: Collection[int]) -> None:
 def await_members(game: Play, wanted: Collection[int], deadline_s: float = 60) -> None:
     """Wait until exactly these ordinals are in the group."""
     game.await_joined(len(wanted), deadline_s=deadline_s)
-    until(lambda: ordinals(game.member_ids()) == sorted(wanted), deadline_s=deadline_s, what=f"members {wanted}")
-
-
-def holder(game: Play, wanted: int) -> str:
-    """Return the member id of an ordinal."""
-    return next(m for i, m in game.member_ids().items() if ordinals([i]) == [wanted])
-
-
-def removed(game: Play, since_ms: int) -> set[str]:
-    return {e.member_id or "" for e in game.removals(since_ms)}
+    until(lambda: sorted(members(game)) == sorted(wanted), deadline_s=deadline_s, what=f"members {wanted}")
 
 
 def assert_quiet(game: Play, since_ms: int, *, replaced: int) -> None:
@@ -89,18 +77,18 @@ def test_ids_follow_a_range_of_ordinals_that_moves(new_play: NewPlay) -> None:
     game = new_play()
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel", ordinals={"start": 5})
     await_members(game, (5, 6, 7))
-    since_ms, last = now_ms(), holder(game, 7)
+    since_ms, last = now_ms(), members(game)[7]
     game.scale(2)
     until(lambda: removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="removal of ordinal 7")
     await_members(game, (5, 6))
-    assert removed(game, since_ms) == {last}
+    assert removed(game, since_ms).keys() == {last}
 
-    since_ms, first, kept = now_ms(), holder(game, 5), holder(game, 6)
+    since_ms, first, kept = now_ms(), members(game)[5], members(game)[6]
     patch(game, {"ordinals": {"start": 6}})
     until(lambda: removed(game, since_ms), deadline_s=REMOVED_WITHIN_S, what="removal of ordinal 5")
     await_members(game, (6, 7))
-    assert removed(game, since_ms) == {first}
-    assert holder(game, 6) == kept
+    assert removed(game, since_ms).keys() == {first}
+    assert members(game)[6] == kept
     assert game.events(GroupEventKind.SESSION_EXPIRED) == []
 
 
@@ -161,7 +149,7 @@ def test_orphaned_pods_keep_their_seats_and_a_deleted_one_is_let_go(new_play: Ne
     game = new_play()
     game.start(3, static=LONG_SESSION, podManagementPolicy="Parallel")
     await_ready(game, range(3))
-    before, since_ms, gone = uids(game), now_ms(), holder(game, 2)
+    before, since_ms, gone = uids(game), now_ms(), members(game)[2]
     game.stage.kubectl("delete", "statefulset", game.name, "-n", game.name, "--cascade=orphan")
     orphaned_at_ms = now_ms()
     game.stage.kubectl("delete", "pod", f"{game.name}-2", "-n", game.name)
@@ -197,8 +185,8 @@ def test_orphaned_pods_keep_their_seats_and_a_deleted_one_is_let_go(new_play: Ne
         assert game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=adopted_at_ms) == []
 
     # The new StatefulSet counts like the old one: what leaves it is let go at once.
-    since_ms, second = now_ms(), holder(game, 1)
+    since_ms, second = now_ms(), members(game)[1]
     game.scale(1)
     until(lambda: removed(game, since_ms), deadline_s=30, what="removal of ordinal 1")
     await_members(game, (0,))
-    assert removed(game, since_ms) == {second}
+    assert removed(game, since_ms).keys() == {second}

@@ -53,15 +53,10 @@ class Lab:
     namespace: str
 
     def group(
-        self,
-        workload: str,
-        *,
-        spec: dict[str, Any] | None = None,
-        identity: dict[str, Any] | None = None,
-        session_timeout_ms: int | None = 45_000,
-        method: InjectedMethod | None = InjectedMethod.POLICY,
+        self, workload: str, *, spec: dict[str, Any] | None = None, identity: dict[str, Any] | None = None,
+        session_timeout_ms: int | None = 45_000, method: InjectedMethod | None = InjectedMethod.POLICY,
         template: str = "{podName}.{scope}",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Create or change the StaticGroup `workload` and, unless method is None, issue its ids."""
         metadata = {"name": workload, "namespace": self.namespace}
         body = {"apiVersion": names.API_VERSION, "kind": "StaticGroup", "metadata": metadata}
@@ -74,39 +69,26 @@ class Lab:
             template, namespace=self.namespace, workload_name=workload, group_name=workload, scope=SCOPE
         )
         issued = resolve_injected(
-            identity_of(StaticGroupSpec.model_validate(wish)),
-            method=method,
-            scope=SCOPE,
-            id_template=resolved,
+            identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope=SCOPE, id_template=resolved,
             session_timeout_ms=session_timeout_ms,
-        )
+        )  # fmt: skip
         status = StaticGroupStatus(injected=issued).to_wire()
         self.kubectl.apply(body | {"status": status}, "--subresource=status")
 
     def pod(
-        self,
-        workload: str,
-        ordinal: int = 0,
-        *,
-        containers: list[dict[str, Any]] | None = None,
-        kind: WorkloadKind = STATEFUL_SET,
-        **metadata: Any,
-    ) -> dict[str, Any]:
+        self, workload: str, ordinal: int = 0, *, containers: list[dict[str, Any]] | None = None,
+        kind: WorkloadKind = STATEFUL_SET, **metadata: Any,
+    ) -> dict[str, Any]:  # fmt: skip
         """A pod as the controller of its workload writes it."""
         owner = {
-            "apiVersion": kind.api_versions[0],
-            "kind": kind.kind,
-            "name": workload,
-            "uid": str(uuid.uuid4()),
+            "apiVersion": kind.api_versions[0], "kind": kind.kind, "name": workload, "uid": str(uuid.uuid4()),
             "controller": True,
-        }
+        }  # fmt: skip
         template = containers or [{"name": "app", "image": "app"}]
         return {
-            "apiVersion": "v1",
-            "kind": "Pod",
+            "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": f"{workload}-{ordinal}",
-                "namespace": self.namespace,
+                "name": f"{workload}-{ordinal}", "namespace": self.namespace,
                 "labels": {names.POD_INDEX_LABEL: str(ordinal)}
                 if kind.indexes_pods
                 else {"strimzi.io/controller": "strimzipodset"},
@@ -114,7 +96,7 @@ class Lab:
             }
             | metadata,
             "spec": {"serviceAccountName": "app", "automountServiceAccountToken": False, "containers": template},
-        }
+        }  # fmt: skip
 
     def admit(self, pod: dict[str, Any]) -> dict[str, Any]:
         """The pod as the API server would store it."""

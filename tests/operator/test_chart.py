@@ -164,13 +164,11 @@ DIGEST = f"sha256:{'a' * 64}"
     [
         ((), "'localhost/staticgroup:0.1.0'"),
         (("--set", "image.repository=registry.example/sg,image.tag=v1"), "'registry.example/sg:v1'"),
-        (
-            ("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
-            f"'registry.example/sg@{DIGEST}'",
-        ),
+        (("--set", f"image.repository=registry.example/sg,image.tag=v1,image.digest={DIGEST}"),
+         f"'registry.example/sg@{DIGEST}'"),
     ],
     ids=["default", "tag", "digest"],
-)
+)  # fmt: skip
 def test_policy_brings_the_agent_with_the_operators_own_image(options: tuple[str, ...], image: str) -> None:
     manifests = render("default", *options)
     (pod,) = [each["spec"]["template"]["spec"] for each in of_kind(manifests, "Deployment")]
@@ -205,10 +203,8 @@ def test_release_for_some_namespaces_injects_only_there() -> None:
     policy, binding = injection(render("namespaced"))
     name = "staticgroup-inject-staticgroup-system-staticgroup"
     assert (policy["metadata"]["name"], binding["metadata"]["name"], binding["spec"]["policyName"]) == (
-        name,
-        name,
-        name,
-    )
+        name, name, name,
+    )  # fmt: skip
     assert binding["spec"]["matchResources"] == {
         "namespaceSelector": {
             "matchExpressions": [

@@ -90,12 +90,8 @@ def test_samples_are_accepted(kubectl: Kubectl, namespace: str) -> None:
     answer = dry_run(kubectl, samples)
     assert answer.returncode == 0, answer.stderr
     assert {each["kind"] for each in samples} == {
-        "Secret",
-        "ConfigMap",
-        "KafkaConnection",
-        "StaticGroup",
-        "StatefulSet",
-    }
+        "Secret", "ConfigMap", "KafkaConnection", "StaticGroup", "StatefulSet",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("folder", ["deploy", "deploy/operator", "crds"])

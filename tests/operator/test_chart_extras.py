@@ -109,23 +109,19 @@ def test_a_service_is_scraped_with_the_same_options() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (
-            ("metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"),
-            "every sample would be there twice",
-        ),
+        (("metrics.serviceMonitor.enabled=true", "metrics.podMonitor.enabled=true"),
+         "every sample would be there twice"),
         (("metrics.podMonitor.interval=often",), "'/metrics/podMonitor/interval': 'often' does not match pattern"),
         (("commonLabels.app\\.kubernetes\\.io/name=mine",), "invalid propertyName 'app.kubernetes.io/name'"),
         (("updateStrategy.type=OnDelete",), "'/updateStrategy/type': value must be one of"),
         (("extraVolumes[0].emptyDir.medium=Memory",), "'/extraVolumes/0': missing property 'name'"),
-        (
-            ("extraVolumeMounts[0].name=a", "extraVolumeMounts[0].mountPath=b"),
-            "'/extraVolumeMounts/0/mountPath': 'b' does not match pattern",
-        ),
+        (("extraVolumeMounts[0].name=a", "extraVolumeMounts[0].mountPath=b"),
+         "'/extraVolumeMounts/0/mountPath': 'b' does not match pattern"),
         (("dnsPolicy=Mine",), "'/dnsPolicy': value must be one of"),
         (("hostAliases[0].ip=10.0.0.1",), "'/hostAliases/0': missing property 'hostnames'"),
         (("revisionHistoryLimit=-1",), "'/revisionHistoryLimit': minimum: got -1, want 0"),
     ],
-)
+)  # fmt: skip
 def test_an_extra_that_cannot_be_is_refused_by_name(options: tuple[str, ...], says: str) -> None:
     with pytest.raises(RuntimeError, match=re.escape(says)):
         render("default", *(word for option in options for word in ("--set", option)))

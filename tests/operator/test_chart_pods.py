@@ -13,11 +13,8 @@ from test_chart_variants import CHART, VARIANTS, Manifest, container, render, th
 from staticgroup.runtime.process import settings
 
 OPTIONAL_MOUNTS = {
-    "/var/lib/staticgroup/journal",
-    "/recommendations",
-    "/var/run/secrets/staticgroup/tokens",
-    "/var/run/kafka-token",
-}
+    "/var/lib/staticgroup/journal", "/recommendations", "/var/run/secrets/staticgroup/tokens", "/var/run/kafka-token",
+}  # fmt: skip
 """Of values that are off by default, and of the variant with extras."""
 
 
@@ -33,15 +30,8 @@ def violations(spec: Manifest) -> list[str]:
     """List what the restricted Pod Security Standard forbids in a pod."""
     found = [field for field in ("hostNetwork", "hostPID", "hostIPC") if spec.get(field)]
     allowed = {
-        "configMap",
-        "csi",
-        "downwardAPI",
-        "emptyDir",
-        "ephemeral",
-        "persistentVolumeClaim",
-        "projected",
-        "secret",
-    }
+        "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",
+    }  # fmt: skip
     for volume in spec.get("volumes", []):
         found += [f"volume {volume['name']}: {kind}" for kind in set(volume) - {"name"} - allowed]
     pod = spec.get("securityContext", {})
@@ -80,12 +70,11 @@ def test_pods_keep_the_restricted_standard(variant: str) -> None:
 
 def test_the_check_of_the_standard_finds_a_careless_pod() -> None:
     careless = {
-        "hostPID": True,
-        "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
+        "hostPID": True, "volumes": [{"name": "root", "hostPath": {"path": "/"}}],
         "containers": [
             {"name": "c", "securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}, "ports": [{"hostPort": 1}]}
         ],
-    }
+    }  # fmt: skip
     assert set(violations(careless)) == {
         "hostPID", "volume root: hostPath", "c: allowPrivilegeEscalation", "c: capabilities.drop",
         "c: capabilities.add", "c: runAsNonRoot", "c: seccompProfile", "c: hostPort",

@@ -57,12 +57,14 @@ def rows(where: str, role: Manifest) -> Iterator[str]:
                 yield " | ".join([where, group or "core", resource, names, verbs])
 
 
-def granted(manifests: list[Manifest]) -> set[str]:
-    """List what the operator's account is granted through bindings to it."""
-    account = the(manifests, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
-    subject = [{"kind": "ServiceAccount", "name": account, "namespace": "staticgroup-system"}]
+def granted(manifests: list[Manifest], account: str = "") -> set[str]:
+    """List what an account is granted through bindings to it; without a name the operator's, and no other has any."""
+    name = account or the(manifests, "Deployment")["spec"]["template"]["spec"]["serviceAccountName"]
+    subject = [{"kind": "ServiceAccount", "name": name, "namespace": "staticgroup-system"}]
     found: set[str] = set()
     for binding in of_kind(manifests, "ClusterRoleBinding") + of_kind(manifests, "RoleBinding"):
+        if account and binding["subjects"] != subject:
+            continue
         assert binding["subjects"] == subject
         where = binding["metadata"].get("namespace")
         (role,) = [

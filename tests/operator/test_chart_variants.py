@@ -104,10 +104,8 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("operator.logLevel=TRACE", "'/operator/logLevel': value must be one of 'DEBUG', 'INFO', 'WARNING', 'ERROR'"),
         ("operator.secretLabel=a b", "'/operator/secretLabel': 'a b' does not match pattern"),
         ("operator.forceObserve=maybe", "'/operator/forceObserve': got string, want boolean"),
-        (
-            "injection.policy.failurePolicy=Maybe",
-            "'/injection/policy/failurePolicy': value must be one of 'Ignore', 'Fail'",
-        ),
+        ("injection.policy.failurePolicy=Maybe",
+         "'/injection/policy/failurePolicy': value must be one of 'Ignore', 'Fail'"),
         ("image.digest=latest", "'/image/digest': 'latest' does not match pattern"),
         ("image.pullPolicy=Sometimes", "'/image/pullPolicy': value must be one of"),
         ("watchNamespaces={Team_A}", "'/watchNamespaces/0': 'Team_A' does not match pattern"),
@@ -119,36 +117,26 @@ def test_every_object_has_a_name_and_says_whose_it_is(variant: str) -> None:
         ("podDisruptionBudget.maxUnavailable=0", "'/podDisruptionBudget/maxUnavailable': minimum: got 0, want 1"),
         ("journal.kafka.connection=kafka", "'/journal/kafka/connection': 'kafka' does not match pattern"),
         ("prometheusRule.runbookUrl=docs", "'/prometheusRule/runbookUrl': 'docs' does not match pattern"),
-        (
-            "prometheusRule.overrides.StaticGroupNotReady.for=soon",
-            "'/prometheusRule/overrides/StaticGroupNotReady/for': 'soon' does not",
-        ),
-        (
-            "evidence.nodeLifecycle=Maybe",
-            "'/evidence/nodeLifecycle': value must be one of 'Auto', 'Cloud', 'Fixed', 'Untrusted'",
-        ),
+        ("prometheusRule.overrides.StaticGroupNotReady.for=soon",
+         "'/prometheusRule/overrides/StaticGroupNotReady/for': 'soon' does not"),
+        ("evidence.nodeLifecycle=Maybe",
+         "'/evidence/nodeLifecycle': value must be one of 'Auto', 'Cloud', 'Fixed', 'Untrusted'"),
         ("evidence.settleSeconds=0", "'/evidence/settleSeconds': minimum: got 0, want 1"),
-        (
-            "prometheusRule.overrides.StaticGroupAsleep.for=5m",
-            "prometheusRule.overrides: there is no alert StaticGroupAsleep",
-        ),
+        ("prometheusRule.overrides.StaticGroupAsleep.for=5m",
+         "prometheusRule.overrides: there is no alert StaticGroupAsleep"),
         ("grafanaDashboard.namespace=Team A", "'/grafanaDashboard/namespace': 'Team A' does not match pattern"),
         ("journal.files.count=1", "'/journal/files/count': minimum: got 1, want 2"),
         ("replicaCount=2", "additional properties 'replicaCount' not allowed"),
         ("operator.leaderElection=false", "operator.leaderElection: false needs replicas: 1"),
-        (
-            "operator.leaseRetrySeconds=10",
-            "leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold",
-        ),
+        ("operator.leaseRetrySeconds=10",
+         "leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold"),
         ("recommendations.source=fleet", "'/recommendations/source': 'fleet' does not match pattern"),
-        (
-            "recommendations.volume.emptyDir.medium=Memory",
-            "recommendations.source: with recommendations.volume it must be /recommendations or a folder in it",
-        ),
+        ("recommendations.volume.emptyDir.medium=Memory",
+         "recommendations.source: with recommendations.volume it must be /recommendations or a folder in it"),
         ("extraEnv[0].name=STATICGROUP_CONCURRENCY", "STATICGROUP_CONCURRENCY is a setting of the operator"),
         ("serviceAccount.create=false", "serviceAccount.name: required when serviceAccount.create is false"),
     ],
-)
+)  # fmt: skip
 def test_impossible_value_is_refused_by_name(option: str, says: str) -> None:
     with pytest.raises(RuntimeError, match=re.escape(says)):
         render("default", "--set", option)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from test_chart_pods import pod_specs, violations
-from test_chart_rbac import rows, table
+from test_chart_rbac import granted, table
 from test_chart_variants import Manifest, manifest_generator, of_kind, part, render, the
 
 from staticgroup.runtime.webhook.process import WebhookSettings
@@ -106,20 +106,6 @@ def test_its_pods_keep_the_restricted_standard(options: tuple[str, ...]) -> None
     assert [violations(spec) for spec in specs] == [[], []]
 
 
-def granted(manifests: list[Manifest], account: str) -> set[str]:
-    found: set[str] = set()
-    for binding in of_kind(manifests, "ClusterRoleBinding") + of_kind(manifests, "RoleBinding"):
-        if binding["subjects"] != [{"kind": "ServiceAccount", "name": account, "namespace": "staticgroup-system"}]:
-            continue
-        where, reference = binding["metadata"].get("namespace"), binding["roleRef"]
-        (role,) = [
-            each for each in of_kind(manifests, reference["kind"])
-            if (each["metadata"]["name"], each["metadata"].get("namespace")) == (reference["name"], where)
-        ]  # fmt: skip
-        found |= set(rows(where or "*", role))
-    return found
-
-
 RIGHTS = """
     {where}            | staticgroup.io               | staticgroups                  |                     | list
     *                  | admissionregistration.k8s.io | mutatingwebhookconfigurations | {configuration}     | {verbs}
@@ -159,13 +145,12 @@ def test_a_certificate_of_cert_manager_holds_for_both_services() -> None:
     assert not of_kind(manifests, "Secret"), "cert-manager makes it"
     assert the(manifests, "Issuer")["metadata"]["name"] == certificate["spec"]["issuerRef"]["name"]
     named = webhook(
-        *OLDER,
-        *BY_CERT_MANAGER,
+        *OLDER, *BY_CERT_MANAGER,
         *values(
             "injection.webhook.certManager.issuerRef.name=internal",
             "injection.webhook.certManager.issuerRef.kind=ClusterIssuer",
         ),
-    )
+    )  # fmt: skip
     assert the(named, "Certificate")["spec"]["issuerRef"] == {"kind": "ClusterIssuer", "name": "internal"}
     assert not of_kind(named, "Issuer")
 

@@ -22,22 +22,15 @@ pytestmark = pytest.mark.cluster
 MANAGERS = ("argocd-controller", "kustomize-controller")
 Json = dict[str, Any]
 READY = {
-    "type": "Ready",
-    "status": "True",
-    "reason": "Connected",
-    "message": "3 brokers answer",
-    "lastTransitionTime": "2026-01-01T00:00:00Z",
-    "observedGeneration": 1,
-}
+    "type": "Ready", "status": "True", "reason": "Connected", "message": "3 brokers answer",
+    "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+}  # fmt: skip
 STATUSES: dict[str, Json] = {
     "StaticGroup": full_status().to_wire(),
     "KafkaConnection": {
-        "observedGeneration": 1,
-        "conditions": [READY],
-        "brokers": 3,
-        "clusterId": "5L6g3nShT-eMCtK--X86sw",
+        "observedGeneration": 1, "conditions": [READY], "brokers": 3, "clusterId": "5L6g3nShT-eMCtK--X86sw",
     },
-}
+}  # fmt: skip
 
 
 def samples() -> Iterator[Any]:
@@ -61,16 +54,9 @@ def admission_policies() -> Iterator[Any]:
 def apply(kubectl: Kubectl, body: Json, manager: str, *arguments: str) -> Json:
     """Apply as a tool does that forces nothing, and return the object."""
     command = (
-        "apply",
-        "--server-side",
-        f"--field-manager={manager}",
-        *arguments,
-        "--show-managed-fields",
-        "-o",
-        "json",
-        "-f",
+        "apply", "--server-side", f"--field-manager={manager}", *arguments, "--show-managed-fields", "-o", "json", "-f",
         "-",
-    )
+    )  # fmt: skip
     found: Json = json.loads(kubectl.must(*command, stdin=json.dumps(body)))
     return found
 
@@ -176,11 +162,9 @@ def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(
 ) -> None:
     spec: Json = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
     body: Json = {
-        "apiVersion": "staticgroup.io/v1alpha1",
-        "kind": "StaticGroup",
-        "metadata": {"name": "adopts-its-scope", "namespace": namespace},
-        "spec": spec,
-    }
+        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup",
+        "metadata": {"name": "adopts-its-scope", "namespace": namespace}, "spec": spec,
+    }  # fmt: skip
     apply(kubectl, body, "argocd-controller")
     reported(kubectl, body)
     drawn = live(kubectl, body)["status"]["injected"]["scope"]

@@ -1,79 +1,60 @@
-"""What the API server accepts and refuses, with the committed CRDs; its message must name the field and the remedy.
-
-`manifests/valid/*.yaml` are accepted. `manifests/invalid/*.yaml` are refused; each begins with two comments, the field
-that the message must name and a text that it must contain. With two documents the first is accepted and the second,
-a change of it, is refused.
-"""
+"""What the API server accepts and refuses, with the committed CRDs; its message must name the field and the remedy."""
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from live_cluster import REPOSITORY, Kubectl
 
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.kafkaconnection import Connection, KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
+from support.manifests import Refused, accepted, refused
 
 pytestmark = pytest.mark.cluster
 
-MANIFESTS = Path(__file__).parent / "manifests"
-VALID = sorted((MANIFESTS / "valid").glob("*.yaml"))
-INVALID = sorted((MANIFESTS / "invalid").glob("*.yaml"))
+VALID = accepted()
+INVALID = refused()
 MODELS: dict[str, type[StaticGroup | Connection]] = {
-    "StaticGroup": StaticGroup,
-    "KafkaConnection": KafkaConnection,
-    "ClusterKafkaConnection": ClusterKafkaConnection,
+    model.__name__: model for model in (StaticGroup, KafkaConnection, ClusterKafkaConnection)
 }
-
-
-def expectation(text: str, name: str) -> str:
-    found = re.search(rf"^# {name}: (.+)$", text, re.MULTILINE)
-    assert found, f"no '# {name}:' line"
-    return found[1]
 
 
 def test_the_collection_is_large_enough_to_mean_something() -> None:
     assert (len(VALID) >= 15, len(INVALID) >= 45) == (True, True)
 
 
-@pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
+@pytest.mark.parametrize("body", VALID.values(), ids=VALID)
 def test_a_valid_manifest_is_accepted_and_defaulted_as_the_models_default_it(
-    path: Path, kubectl: Kubectl, namespace: str
+    body: dict[str, Any], kubectl: Kubectl, namespace: str
 ) -> None:
     """Both sides fill in the defaults; they must agree at every level, so that policy and operator see the same."""
-    body: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    manifest = json.dumps(body)
     try:
         # What apply prints is what the API server answered, which is the object as it is stored.
-        stored = json.loads(kubectl.must("apply", "-n", namespace, "-f", str(path), "-o", "json"))
+        stored = json.loads(kubectl.must("apply", "-n", namespace, "-f", "-", "-o", "json", stdin=manifest))
     finally:
-        kubectl.run("delete", "-n", namespace, "-f", str(path), "--wait=false")
+        kubectl.run("delete", "-n", namespace, "-f", "-", "--wait=false", stdin=manifest)
     model = MODELS[body["kind"]]
-    body["metadata"]["namespace"] = namespace
-    ours = model.from_wire(body)
+    ours = model.from_wire(body | {"metadata": body["metadata"] | {"namespace": namespace}})
     assert model.from_wire(stored).spec == ours.spec
     assert stored["spec"] == ours.spec.to_wire()
 
 
-@pytest.mark.parametrize("path", INVALID, ids=lambda path: path.stem)
-def test_an_invalid_manifest_is_refused_with_field_and_remedy(path: Path, kubectl: Kubectl, namespace: str) -> None:
-    text = path.read_text(encoding="utf-8")
-    *accepted, refused = list(yaml.safe_load_all(text))
-    kind, name = refused["kind"], refused["metadata"]["name"]
+@pytest.mark.parametrize("case", INVALID.values(), ids=INVALID)
+def test_an_invalid_manifest_is_refused_with_field_and_remedy(case: Refused, kubectl: Kubectl, namespace: str) -> None:
+    manifest = json.dumps(case.before)
     try:
-        for body in accepted:
-            kubectl.must("apply", "-n", namespace, "-f", "-", stdin=json.dumps(body))
-        answer = kubectl.run("apply", "-n", namespace, "-f", "-", stdin=json.dumps(refused))
+        if case.before:
+            kubectl.must("apply", "-n", namespace, "-f", "-", stdin=manifest)
+        answer = kubectl.run("apply", "-n", namespace, "-f", "-", stdin=json.dumps(case.body))
     finally:
-        if accepted:
-            kubectl.run("delete", kind, name, "-n", namespace, "--ignore-not-found", "--wait=false")
+        if case.before:
+            kubectl.run("delete", "-n", namespace, "-f", "-", "--ignore-not-found", "--wait=false", stdin=manifest)
     assert answer.returncode != 0
-    field = re.escape(expectation(text, "field"))
-    assert re.search(rf"(?<![\w.]){field}(?![\w\[])", answer.stderr), answer.stderr
-    assert expectation(text, "message") in answer.stderr
+    assert re.search(rf"(?<![\w.]){re.escape(case.field)}(?![\w\[])", answer.stderr), answer.stderr
+    assert case.message in answer.stderr
 
 
 def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crds: str) -> None:
@@ -112,19 +93,13 @@ def test_the_columns_are_filled_from_spec_and_status(kubectl: Kubectl, namespace
     spec = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders-group"}
     kubectl.apply(body | {"spec": spec})
     ready = {
-        "type": "Ready",
-        "status": "False",
-        "reason": "Suspended",
-        "message": "m",
-        "lastTransitionTime": "2026-01-01T00:00:00Z",
-        "observedGeneration": 1,
-    }
+        "type": "Ready", "status": "False", "reason": "Suspended", "message": "m",
+        "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
+    }  # fmt: skip
     status = {
-        "protocol": "Classic",
-        "members": {"expected": 4, "joined": 3, "departed": 2},
-        "columns": {"timeout": "60s"},
+        "protocol": "Classic", "members": {"expected": 4, "joined": 3, "departed": 2}, "columns": {"timeout": "60s"},
         "conditions": [ready],
-    }
+    }  # fmt: skip
     kubectl.apply(body | {"status": status}, "--subresource=status")
     header, row = kubectl.must("get", "ksg", "columns", "-n", namespace, "-o", "wide").splitlines()
     titles = ["NAME", "GROUP", "PROTOCOL", "WORKLOAD", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON"]

@@ -37,11 +37,9 @@ def call(kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Call:
     """Call the real kubectl with the plugin on the PATH."""
     folder = tmp_path_factory.mktemp("bin")
     built = facts.Facts(
-        version=facts.version(),
-        at_s=facts.committed_at_s(),
-        image="localhost/staticgroup",
+        version=facts.version(), at_s=facts.committed_at_s(), image="localhost/staticgroup",
         base_url="https://example.invalid",
-    )
+    )  # fmt: skip
     file = folder / plugin.NAME
     file.write_bytes(plugin.plugin(built))
     file.chmod(0o755)
@@ -113,13 +111,11 @@ def test_status_and_explain_need_only_the_right_to_read(call: Call, shop: str) -
     [
         (("status", "-A"), "you may not list staticgroups.staticgroup.io in all namespaces"),
         (("status", "-n", "kube-system"), "you may not list staticgroups.staticgroup.io in namespace kube-system"),
-        (
-            ("explain", "orders", "-n", "kube-system"),
-            "you may not get staticgroups.staticgroup.io in namespace kube-system",
-        ),
+        (("explain", "orders", "-n", "kube-system"),
+         "you may not get staticgroups.staticgroup.io in namespace kube-system"),
         (("explain", "gone"), "there is no StaticGroup"),
     ],
-)
+)  # fmt: skip
 def test_the_plugin_says_what_a_reader_may_not_do(
     call: Call, shop: str, arguments: tuple[str, ...], refusal: str
 ) -> None:
@@ -156,10 +152,9 @@ def operator(kubectl: Kubectl) -> Iterator[str]:
     deployment["spec"]["replicas"] = 0
     kubectl.apply(deployment)
     lease = {
-        "holderIdentity": "pod-1",
-        "leaseDurationSeconds": 15,
+        "holderIdentity": "pod-1", "leaseDurationSeconds": 15,
         "renewTime": datetime.now(UTC).isoformat(timespec="microseconds"),
-    }
+    }  # fmt: skip
     metadata = {"name": "staticgroup-operator", "namespace": namespace}
     kubectl.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": lease})
     yield namespace

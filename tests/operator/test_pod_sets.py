@@ -68,12 +68,10 @@ class Strimzi:
         spec = {"selector": {"matchLabels": LABELS}, "pods": pods}
         self.kubectl.apply(
             {
-                "apiVersion": "core.strimzi.io/v1",
-                "kind": "StrimziPodSet",
-                "metadata": {"name": SET, "namespace": self.namespace},
-                "spec": spec,
+                "apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet",
+                "metadata": {"name": SET, "namespace": self.namespace}, "spec": spec,
             }
-        )
+        )  # fmt: skip
 
     def reconcile(self, *, slow: frozenset[int] = frozenset()) -> None:
         """Make what is listed, delete what is not (but for some, which still end), and write the status."""
@@ -87,36 +85,27 @@ class Strimzi:
             self.kubectl.must("delete", "pod", name, "-n", self.namespace, "--wait=false")
         wanted = len(mine["spec"]["pods"])
         status = {
-            "observedGeneration": mine["metadata"]["generation"],
-            "pods": wanted,
-            "readyPods": wanted,
+            "observedGeneration": mine["metadata"]["generation"], "pods": wanted, "readyPods": wanted,
             "currentPods": wanted,
-        }
+        }  # fmt: skip
         self.kubectl.apply(
             {
-                "apiVersion": "core.strimzi.io/v1",
-                "kind": "StrimziPodSet",
-                "metadata": {"name": SET, "namespace": self.namespace},
-                "status": status,
+                "apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet",
+                "metadata": {"name": SET, "namespace": self.namespace}, "status": status,
             },
             "--subresource=status",
-        )
+        )  # fmt: skip
 
     def _pod(self, pod: Json, owner_uid: str) -> Json:
         owner = {
-            "apiVersion": "core.strimzi.io/v1",
-            "kind": "StrimziPodSet",
-            "name": SET,
-            "uid": owner_uid,
+            "apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET, "uid": owner_uid,
             "controller": True,
-        }
+        }  # fmt: skip
         metadata = pod["metadata"] | {"namespace": self.namespace, "ownerReferences": [owner]}
         bound = {
-            "nodeName": self.node,
-            "terminationGracePeriodSeconds": 0,
-            "automountServiceAccountToken": False,
+            "nodeName": self.node, "terminationGracePeriodSeconds": 0, "automountServiceAccountToken": False,
             "serviceAccountName": "app",
-        }
+        }  # fmt: skip
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"] | bound}
 
     def _create(self, pod: Json, owner_uid: str) -> None:
@@ -141,25 +130,13 @@ class Strimzi:
     def report(self, ordinal: int, phase: str, state: Json) -> None:
         """What the kubelet says of a pod."""
         entry = {
-            "name": SET,
-            "image": "none",
-            "imageID": "",
-            "ready": "running" in state,
-            "restartCount": 0,
-            "state": state,
-        }
+            "name": SET, "image": "none", "imageID": "", "ready": "running" in state, "restartCount": 0, "state": state,
+        }  # fmt: skip
         status = {"phase": phase, "containerStatuses": [entry | {"containerID": f"containerd://{ordinal}"}]}
         self.kubectl.must(
-            "patch",
-            "pod",
-            f"{SET}-{ordinal}",
-            "-n",
-            self.namespace,
-            "--subresource=status",
-            "--type=merge",
-            "-p",
+            "patch", "pod", f"{SET}-{ordinal}", "-n", self.namespace, "--subresource=status", "--type=merge", "-p",
             json.dumps({"status": status}),
-        )
+        )  # fmt: skip
 
     def start(self, *ordinals: int) -> None:
         for n in ordinals:
@@ -212,12 +189,10 @@ def declare(kubectl: Kubectl, namespace: str) -> None:
     here = {"namespace": namespace}
     kubectl.apply(
         {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": here | {"name": "kafka-user"},
+            "apiVersion": "v1", "kind": "Secret", "metadata": here | {"name": "kafka-user"},
             "stringData": {"username": "u", "password": "p"},
         }
-    )
+    )  # fmt: skip
     connection = {
         "bootstrapServers": ["kafka.example.com:9092"],
         "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
@@ -230,20 +205,16 @@ def declare(kubectl: Kubectl, namespace: str) -> None:
     ref = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET}
     kubectl.apply(
         {
-            "apiVersion": api,
-            "kind": "StaticGroup",
-            "metadata": here | {"name": "connect"},
+            "apiVersion": api, "kind": "StaticGroup", "metadata": here | {"name": "connect"},
             "spec": common | {"workloadRef": ref, "groupId": "connect-cluster"},
         }
-    )
+    )  # fmt: skip
     kubectl.apply(
         {
-            "apiVersion": api,
-            "kind": "StaticGroup",
-            "metadata": here | {"name": "other"},
+            "apiVersion": api, "kind": "StaticGroup", "metadata": here | {"name": "other"},
             "spec": common | {"workloadRef": {"name": "web"}, "groupId": "other"},
         }
-    )
+    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -255,13 +226,9 @@ async def operating(strimzi: Strimzi) -> AsyncIterator[None]:
     transport = connect(configuration)
     namespace = strimzi.namespace
     settings = Settings(
-        identity="one",
-        namespace=namespace,
-        watch_namespaces=(namespace,),
-        policy_name=namespace,
-        leader_election=False,
-        group_poll_s=5.0,
-    )
+        identity="one", namespace=namespace, watch_namespaces=(namespace,), policy_name=namespace,
+        leader_election=False, group_poll_s=5.0,
+    )  # fmt: skip
     task = asyncio.create_task(entered(Operator(settings, transport, kafka=strimzi.kafka)))
     try:
         yield

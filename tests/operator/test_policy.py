@@ -21,6 +21,7 @@ from support.waiting import until
 
 pytestmark = pytest.mark.cluster
 
+
 def our_policy(name: str, failure_policy: policy.FailurePolicy) -> dict[str, Any]:
     return policy.admission_policy(name=name, failure_policy=failure_policy)
 
@@ -38,54 +39,64 @@ def test_a_pod_without_any_env_gets_annotations_and_variables(lab: Lab) -> None:
     assert env_of(pod, "app") == GENERIC
 
 
-def test_a_users_variable_of_the_same_name_is_replaced_and_the_others_follow_in_order(lab: Lab) -> None:
-    lab.group("user-env")
-    env = [
-        {"name": "FIRST", "value": "1"},
-        {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"},
-        {"name": "LAST", "value": "id=$(KAFKA_GROUP_INSTANCE_ID)"},
-        {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
-    ]
-    pod = lab.admit_with_id(
-        lab.pod("user-env", containers=[{"name": "app", "image": "app", "env": env}]), f"user-env-0.{SCOPE}"
-    )
-    assert env_of(pod, "app") == [*GENERIC, env[0], env[2], env[3]]
+def a_container(name: str, *env: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "image": name} | ({"env": list(env)} if env else {})
 
 
-def test_a_container_that_sets_only_our_variables_ends_up_with_ours(lab: Lab) -> None:
-    """A list of nothing but new entries: Object literals in it made the API server panic (1.36.3)."""
-    lab.group("only-ours")
-    env = [{"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "1"}, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]
-    pod = lab.admit_with_id(
-        lab.pod("only-ours", containers=[{"name": "app", "image": "app", "env": env}]), f"only-ours-0.{SCOPE}"
-    )
-    assert env_of(pod, "app") == GENERIC
+OWN_ID = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}
+OWN_TIMEOUT = {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9000"}
+FIRST, LAST = {"name": "FIRST", "value": "1"}, {"name": "LAST", "value": "id=$(KAFKA_GROUP_INSTANCE_ID)"}
+NODE = {"name": "NODE", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}
+FORGED = {"name": "STATICGROUP_POD_NAME", "value": "forged"}
+OTHER = {"name": "OTHER", "value": "$(STATICGROUP_POD_NAME)"}
+CROWD = [a_container(f"c{number}") for number in range(policy.CONTAINERS_MAX)]
+SPRING = "SPRING_KAFKA_CONSUMER_PROPERTIES_"
+REPEATED = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": f"$(STATICGROUP_POD_NAME)-$(STATICGROUP_POD_NAME).{SCOPE}"}
+Env = dict[str, list[dict[str, Any]]]
+CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], Env]] = {
+    # What others set of the same name goes, and everything else follows in its order.
+    "user-env": ({}, [a_container("app", FIRST, OWN_ID, LAST, NODE)], {"app": [*GENERIC, FIRST, LAST, NODE]}),
+    # A list of nothing but new entries: Object literals in it made the API server panic (1.36.3).
+    "only-ours": ({}, [a_container("app", OWN_TIMEOUT, OWN_ID)], {"app": GENERIC}),
+    "first-by-default": ({}, [a_container("app"), a_container("proxy")], {"app": GENERIC, "proxy": []}),
+    "named": (
+        {"identity": {"container": "app"}}, [a_container("proxy"), a_container("app")], {"app": GENERIC, "proxy": []},
+    ),
+    "twentieth": ({"identity": {"container": "c19"}}, CROWD, {"c19": GENERIC, "c0": []}),
+    # KIP-848 clients refuse to start with session.timeout.ms.
+    "no-timeout": (
+        {"session_timeout_ms": None}, [a_container("app", OWN_TIMEOUT)], {"app": [*GENERIC[:2], OWN_TIMEOUT]},
+    ),
+    "repeated": (
+        {"template": "{podName}-{podName}.{scope}"}, [a_container("app")], {"app": [POD_NAME, REPEATED, GENERIC[2]]},
+    ),
+    # Behind ours the kubelet would expand the user's value into the id.
+    "own-pod-name": (
+        {}, [a_container("app", FORGED, OTHER), a_container("side", FORGED, OTHER)],
+        {"app": [*GENERIC, OTHER], "side": [FORGED, OTHER]},
+    ),
+    "not-composed": (
+        {"template": "{workloadName}_{ordinal}.{scope}"}, [a_container("app", FORGED)], {"app": [*BY_ANNOTATION, FORGED]},
+    ),
+    "spring": (
+        {"identity": {"preset": "SpringBoot"}}, [a_container("app")],
+        {"app": [POD_NAME, composed(f"{SPRING}GROUP_INSTANCE_ID"), reads(f"{SPRING}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]},
+    ),
+}  # fmt: skip
+IDS = {"repeated": "repeated-0-repeated-0", "not-composed": "not-composed_0"}
 
 
-def test_only_the_first_container_gets_the_variables_by_default(lab: Lab) -> None:
-    lab.group("two")
-    containers = [{"name": "app", "image": "app"}, {"name": "proxy", "image": "proxy"}]
-    pod = lab.admit_with_id(lab.pod("two", containers=containers), f"two-0.{SCOPE}")
-    assert (env_of(pod, "app"), env_of(pod, "proxy")) == (GENERIC, [])
-
-
-def test_a_named_container_gets_the_variables_and_no_init_container_does(lab: Lab) -> None:
-    lab.group("named", identity={"container": "app"})
-    containers = [{"name": "proxy", "image": "proxy"}, {"name": "app", "image": "app"}]
-    body = lab.pod("named", containers=containers)
+@pytest.mark.parametrize("workload", CASES)
+def test_a_pods_variables(lab: Lab, workload: str) -> None:
+    """And no init container's."""
+    group, containers, expected = CASES[workload]
+    lab.group(workload, **group)
+    body = lab.pod(workload, containers=containers)
     body["spec"]["initContainers"] = [{"name": "init", "image": "init"}]
-    pod = lab.admit_with_id(body, f"named-0.{SCOPE}")
-    assert (env_of(pod, "app"), env_of(pod, "proxy")) == (GENERIC, [])
+    timeout = None if "session_timeout_ms" in group else "45000"
+    pod = lab.admit_with_id(body, f"{IDS.get(workload, f'{workload}-0')}.{SCOPE}", timeout)
+    assert {name: env_of(pod, name) for name in expected} == expected
     assert "env" not in pod["spec"]["initContainers"][0]
-
-
-def test_without_a_timeout_no_session_variable_is_set_and_the_users_own_stays(lab: Lab) -> None:
-    """KIP-848 clients refuse to start with session.timeout.ms."""
-    lab.group("no-timeout", session_timeout_ms=None)
-    own = {"name": "KAFKA_SESSION_TIMEOUT_MS", "value": "9000"}
-    containers = [{"name": "app", "image": "app", "env": [own]}]
-    pod = lab.admit_with_id(lab.pod("no-timeout", containers=containers), f"no-timeout-0.{SCOPE}", None)
-    assert env_of(pod, "app") == [*GENERIC[:2], own]
 
 
 @pytest.mark.parametrize("kept", [True, False], ids=["null", "absent"])
@@ -126,11 +137,9 @@ def test_several_consumers_of_a_pod_get_an_id_each(lab: Lab) -> None:
     body = lab.pod("several", 2, containers=containers)
     pod = lab.admit_with_id(body, f"several-2.{SCOPE}")
     assert pod["metadata"]["annotations"] == {
-        ID_KEY: f"several-2.{SCOPE}",
-        f"{ID_KEY}.orders": f"several-2.{SCOPE}-orders",
-        f"{ID_KEY}.audit.log": f"several-2.{SCOPE}-audit.log",
-        TIMEOUT_KEY: "45000",
-    }
+        ID_KEY: f"several-2.{SCOPE}", f"{ID_KEY}.orders": f"several-2.{SCOPE}-orders",
+        f"{ID_KEY}.audit.log": f"several-2.{SCOPE}-audit.log", TIMEOUT_KEY: "45000",
+    }  # fmt: skip
     timeout = reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)
     assert env_of(pod, "a")[0] == POD_NAME
     others = sorted(env_of(pod, "a")[1:], key=lambda entry: entry["name"])
@@ -143,30 +152,6 @@ def test_the_ordinal_of_the_label_fills_the_template(lab: Lab) -> None:
     pod = lab.admit_with_id(lab.pod("by-ordinal", 17), f"by-ordinal_17.{SCOPE}")
     assert env_of(pod, "app") == BY_ANNOTATION
     assert "annotations" not in lab.admit(lab.pod("by-ordinal", 17, name="by-ordinal-17-copy"))["metadata"]
-
-
-def test_the_pods_name_may_stand_several_times_in_the_template(lab: Lab) -> None:
-    lab.group("repeated", template="{podName}-{podName}.{scope}")
-    pod = lab.admit_with_id(lab.pod("repeated", 1), f"repeated-1-repeated-1.{SCOPE}")
-    value = f"$(STATICGROUP_POD_NAME)-$(STATICGROUP_POD_NAME).{SCOPE}"
-    assert env_of(pod, "app")[:2] == [POD_NAME, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": value}]
-
-
-def test_a_users_variable_with_the_name_of_ours_for_the_pods_name_is_replaced(lab: Lab) -> None:
-    """Behind it the kubelet would expand the user's value into the id."""
-    lab.group("own-pod-name")
-    env = [{"name": "STATICGROUP_POD_NAME", "value": "forged"}, {"name": "OTHER", "value": "$(STATICGROUP_POD_NAME)"}]
-    containers = [{"name": "app", "image": "app", "env": env}, {"name": "side", "image": "side", "env": env}]
-    pod = lab.admit_with_id(lab.pod("own-pod-name", containers=containers), f"own-pod-name-0.{SCOPE}")
-    assert (env_of(pod, "app"), env_of(pod, "side")) == ([*GENERIC, env[1]], env)
-
-
-def test_a_users_variable_of_that_name_stays_where_no_id_is_composed(lab: Lab) -> None:
-    lab.group("not-composed", template="{workloadName}_{ordinal}.{scope}")
-    own = {"name": "STATICGROUP_POD_NAME", "value": "mine"}
-    containers = [{"name": "app", "image": "app", "env": [own]}]
-    pod = lab.admit_with_id(lab.pod("not-composed", containers=containers), f"not-composed_0.{SCOPE}")
-    assert env_of(pod, "app") == [*BY_ANNOTATION, own]
 
 
 def test_two_groups_of_one_workload_share_the_variable_with_the_pods_name(lab: Lab) -> None:
@@ -240,21 +225,6 @@ def test_annotations_that_are_there_already_stay(lab: Lab) -> None:
     assert pod["metadata"]["annotations"]["keep"] == "me"
 
 
-def test_a_preset_names_the_variables(lab: Lab) -> None:
-    lab.group("spring", identity={"preset": "SpringBoot"})
-    pod = lab.admit_with_id(lab.pod("spring"), f"spring-0.{SCOPE}")
-    prefix = "SPRING_KAFKA_CONSUMER_PROPERTIES_"
-    expected = [POD_NAME, composed(f"{prefix}GROUP_INSTANCE_ID"), reads(f"{prefix}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
-    assert env_of(pod, "app") == expected
-
-
-def test_the_twentieth_container_is_still_reached(lab: Lab) -> None:
-    lab.group("crowd", identity={"container": "c19"})
-    containers = [{"name": f"c{number}", "image": "app"} for number in range(policy.CONTAINERS_MAX)]
-    pod = lab.admit_with_id(lab.pod("crowd", containers=containers), f"crowd-0.{SCOPE}")
-    assert (env_of(pod, "c19"), env_of(pod, "c0")) == (GENERIC, [])
-
-
 @pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}], ids=["observed", "suspended"])
 def test_a_group_that_stops_being_managed_stops_injecting(lab: Lab, spec: dict[str, Any]) -> None:
     workload = f"stopping-{next(iter(spec)).lower()}"
@@ -314,9 +284,7 @@ def test_only_pods_that_the_workload_controls_are_touched(lab: Lab) -> None:
     unlabelled = lab.pod("owner", labels={})
     assert "annotations" not in lab.admit(unlabelled)["metadata"]
     for copied in (
-        lab.pod("owner", name="owner-0-copy"),
-        lab.pod("owner", name="owner-1"),
-        lab.pod("owner", name="copy-0"),
+        lab.pod("owner", name="owner-0-copy"), lab.pod("owner", name="owner-1"), lab.pod("owner", name="copy-0")
     ):
         assert "annotations" not in lab.admit(copied)["metadata"], copied["metadata"]["name"]
     assert lab.admit(lab.pod("owner"))["metadata"]["annotations"][ID_KEY] == f"owner-0.{SCOPE}"

@@ -20,28 +20,21 @@ NAME = "staticgroup-connect-agent"
 PATH = f"/opt/{NAME}"
 OPTION = f"-javaagent:{PATH}/{NAME}.jar"
 IDS = [
-    POD_NAME,
-    composed("STATICGROUP_CONNECT_INSTANCE_ID"),
-    reads("STATICGROUP_CONNECT_SESSION_TIMEOUT_MS", TIMEOUT_KEY),
-]
+    POD_NAME, composed("STATICGROUP_CONNECT_INSTANCE_ID"), reads("STATICGROUP_CONNECT_SESSION_TIMEOUT_MS", TIMEOUT_KEY),
+]  # fmt: skip
 SIZE = {"cpu": "100m", "memory": "32Mi"}
 INIT_CONTAINER = {
-    "name": NAME,
-    "image": IMAGE,
-    "imagePullPolicy": "IfNotPresent",
+    "name": NAME, "image": IMAGE, "imagePullPolicy": "IfNotPresent",
     "command": ["cp", f"/opt/staticgroup/agent/{NAME}.jar", f"{PATH}/"],
     "resources": {"limits": SIZE, "requests": SIZE},
     "securityContext": {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": True,
-        "runAsNonRoot": True,
-        "seccompProfile": {"type": "RuntimeDefault"},
+        "allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True,
+        "runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"},
     },
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "volumeMounts": [{"mountPath": PATH, "name": NAME}],
-}
+}  # fmt: skip
 VOLUME = {"name": NAME, "emptyDir": {"sizeLimit": "8Mi"}}
 MOUNT = {"name": NAME, "mountPath": PATH, "readOnly": True}
 EMPTY = {"name": "KAFKA_OPTS"}
@@ -76,7 +69,6 @@ def admitted(lab: Lab, pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def agent_of(pod: dict[str, Any], container: str = "connect") -> dict[str, Any]:
-    """What the pod has of the agent."""
     spec = pod["spec"]
     mine = next(c for c in spec["containers"] if c["name"] == container)
     options = [e for e in mine.get("env", []) if e["name"] == "KAFKA_OPTS"]
@@ -191,15 +183,10 @@ def test_only_the_workers_container_gets_the_agent(lab: Lab, container: str | No
         {"containers": [{"name": "connect", "image": "kafka", "env": [EMPTY]}, {"name": NAME, "image": "theirs"}]},
     ],
     ids=[
-        "volume",
-        "init container",
-        "mount",
-        "mount with a slash",
-        "mount above",
-        "mount above with a slash",
+        "volume", "init container", "mount", "mount with a slash", "mount above", "mount above with a slash",
         "container",
     ],
-)
+)  # fmt: skip
 def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, changes: dict[str, Any]) -> None:
     workers(lab, "taken")
     body = worker(lab, "taken", EMPTY, **changes)
@@ -228,11 +215,9 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
     """The policy runs once for each, in one request."""
     workers(lab, "shared")
     lab.group(
-        "shared-b",
-        spec={"role": "Connect", "workloadRef": {"name": "shared"}},
-        identity={"agent": "Inject"},
+        "shared-b", spec={"role": "Connect", "workloadRef": {"name": "shared"}}, identity={"agent": "Inject"},
         template="b.{podName}",
-    )
+    )  # fmt: skip
 
     def look() -> dict[str, Any] | None:
         pod = lab.admit(worker(lab, "shared", EMPTY))
@@ -306,12 +291,9 @@ def test_it_passes_where_restricted_pods_are_enforced(lab: Lab) -> None:
         workers(lab, "restricted")
         mine = {k: v for k, v in INIT_CONTAINER["securityContext"].items() if k != "seccompProfile"}
         body = worker(
-            lab,
-            "restricted",
-            EMPTY,
-            container={"securityContext": mine},
+            lab, "restricted", EMPTY, container={"securityContext": mine},
             securityContext={"seccompProfile": {"type": "RuntimeDefault"}},
-        )
+        )  # fmt: skip
         assert agent_of(admitted(lab, body)) == all_of_it(OPTION)
         body["spec"]["containers"][0]["securityContext"] = {}
         refused = lab.kubectl.run("create", "--dry-run=server", "-f", "-", stdin=json.dumps(body))
@@ -378,25 +360,20 @@ def test_a_kubelet_brings_the_agent_of_the_image_into_a_worker(kubectl: Kubectl,
         options = {"name": "KAFKA_OPTS", "value": "-Xint"}
         security = {"seccompProfile": {"type": "RuntimeDefault"}} | ({} if user is None else {"runAsUser": user})
         spec = {
-            "serviceAccountName": "app",
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 0,
-            "securityContext": security,
-            "containers": [container | {"env": [options]}],
-        }
+            "serviceAccountName": "app", "automountServiceAccountToken": False, "terminationGracePeriodSeconds": 0,
+            "securityContext": security, "containers": [container | {"env": [options]}],
+        }  # fmt: skip
         labels = {"app": "brought"}
         kubectl.apply(
             {
-                "apiVersion": "apps/v1",
-                "kind": "StatefulSet",
+                "apiVersion": "apps/v1", "kind": "StatefulSet",
                 "metadata": {"name": "brought", "namespace": lab.namespace},
                 "spec": {
-                    "serviceName": "brought",
-                    "selector": {"matchLabels": labels},
+                    "serviceName": "brought", "selector": {"matchLabels": labels},
                     "template": {"metadata": {"labels": labels}, "spec": spec},
                 },
             }
-        )
+        )  # fmt: skip
         logs = ("logs", "-n", lab.namespace, "brought-0", "-c", "connect")
         text = until(lambda: kubectl.run(*logs).stdout, deadline_s=60, what="what the worker says")
         said = json.loads(text)

@@ -29,11 +29,8 @@ IMAGE = AgentImage(name="registry.example/staticgroup:1", pull_policy="Always")
 AGENT = names.AGENT_NAME
 PATH = names.AGENT_MOUNT_PATH
 TEMPLATES = (
-    "{podName}.{scope}",
-    "{workloadName}_{ordinal}.{scope}",
-    "{podName}-{podName}.{scope}",
-    "{podName}-{ordinal}",
-)
+    "{podName}.{scope}", "{workloadName}_{ordinal}.{scope}", "{podName}-{podName}.{scope}", "{podName}-{ordinal}",
+)  # fmt: skip
 TWO = [
     {"container": "side", "suffix": "-orders"},
     {"suffix": ".audit", "instanceIdName": "AUDIT_ID", "sessionTimeoutName": ""},

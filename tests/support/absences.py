@@ -40,14 +40,12 @@ def stories() -> list[Story]:
     """Read the stories."""
     return [
         Story(
-            each["name"],
-            tuple(fact(number, row) for number, row in enumerate(each["facts"])),
-            tuple((begin, until) for begin, until in each.get("blind", [])),
-            each["as_of_ms"],
+            each["name"], tuple(fact(number, row) for number, row in enumerate(each["facts"])),
+            tuple((begin, until) for begin, until in each.get("blind", [])), each["as_of_ms"],
             tuple(dict.fromkeys(_FIELDS) | absence for absence in each["absences"]),
         )
         for each in json.loads(FILE.read_text(encoding="utf-8"))["stories"]
-    ]
+    ]  # fmt: skip
 
 
 def fact(number: int, row: dict[str, Any], instance_id: str = "orders-0") -> journal.GroupData:

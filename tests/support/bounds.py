@@ -29,22 +29,16 @@ def broker_bounds(
         sessions={
             GroupType.CLASSIC: SessionBounds(min_ms=classic_min_ms, max_ms=classic_max_ms),
             GroupType.CONSUMER: SessionBounds(
-                min_ms=consumer_min_ms,
-                max_ms=consumer_max_ms,
-                group_ms=consumer_session_ms,
+                min_ms=consumer_min_ms, max_ms=consumer_max_ms, group_ms=consumer_session_ms,
                 heartbeat_ms=consumer_heartbeat_ms,
             ),
             GroupType.STREAMS: SessionBounds(
-                min_ms=streams_min_ms,
-                max_ms=streams_max_ms,
-                group_ms=streams_session_ms,
+                min_ms=streams_min_ms, max_ms=streams_max_ms, group_ms=streams_session_ms,
                 heartbeat_ms=streams_heartbeat_ms,
             ),
         },
-        problems=tuple(problems),
-        stored=stored or {},
-        limits=limits or {},
-    )
+        problems=tuple(problems), stored=stored or {}, limits=limits or {},
+    )  # fmt: skip
 
 
 def altered(bounds: BrokerBounds, values: Mapping[str, int]) -> BrokerBounds:

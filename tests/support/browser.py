@@ -25,30 +25,15 @@ from support.devcluster.progress import step
 
 PACKAGES = ("chromium", "fonts-dejavu-core")
 _FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--remote-debugging-pipe",
-)
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--hide-scrollbars", "--host-resolver-rules=MAP * ~NOTFOUND", "--remote-debugging-pipe",
+)  # fmt: skip
 _DEADLINE_S = 60.0
 
 
 def chromium() -> str:
-    """Return the path of Chromium, installed first when it is missing and this is root on Debian.
-
-    Raises
-    ------
-    RuntimeError
-        When it is missing and cannot be installed; the text names the packages.
-    """
+    """Return the path of Chromium, installed first when it is missing and this is root on Debian."""
     found = shutil.which("chromium")
     if found:
         return found
@@ -82,13 +67,7 @@ class Page:
     requests: list[str] = field(default_factory=list)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Call one DevTools method and return its result.
-
-        Raises
-        ------
-        RuntimeError
-            When the browser refuses, or has ended.
-        """
+        """Call one DevTools method and return its result."""
         self.number += 1
         message: dict[str, Any] = {"id": self.number, "method": method, "params": parameters}
         if self.tab:
@@ -128,8 +107,7 @@ class Page:
         self.call("Network.enable")
         self.call("Page.enable")
         self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width_px, height=height_px, deviceScaleFactor=1, mobile=False,
+            "Emulation.setDeviceMetricsOverride", width=width_px, height=height_px, deviceScaleFactor=1, mobile=False
         )  # fmt: skip
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
@@ -137,21 +115,15 @@ class Page:
         self._await(lambda message: message.get("method") == "Page.loadEventFired")
 
     def evaluate(self, expression: str) -> Any:
-        """Evaluate JavaScript in the page and return its value.
-
-        Raises
-        ------
-        RuntimeError
-            When it throws.
-        """
+        """Evaluate JavaScript in the page and return its value."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(answer["exceptionDetails"].get("exception", {}).get("description", "threw"))
         return answer["result"].get("value")
 
-    def screenshot(self, path: Path, *, whole: bool = False) -> None:
-        """Write a PNG of what fits the window, or of the whole page."""
-        answer = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def screenshot(self, path: Path) -> None:
+        """Write a PNG of what fits the window."""
+        answer = self.call("Page.captureScreenshot", format="png")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(answer["data"]))
 
@@ -167,9 +139,8 @@ def browser_page() -> Iterator[Page]:
     answer_read, answer_write = os.pipe()
     with (
         tempfile.TemporaryDirectory(prefix="browser-", ignore_cleanup_errors=True) as profile,
-        os.fdopen(command_write, "wb") as to_browser,
-        os.fdopen(answer_read, "rb", buffering=0) as from_browser,
-    ):
+        os.fdopen(command_write, "wb") as to_browser, os.fdopen(answer_read, "rb", buffering=0) as from_browser,
+    ):  # fmt: skip
         # Chromium reads its commands from descriptor 3 and answers on 4.
         redirected = f'exec "$@" 3<&{command_read} 4>&{answer_write}'
         process = subprocess.Popen(

@@ -137,25 +137,18 @@ class FakeKafka(Hooks):
         if "describe" in self.problems:
             return self.problems["describe"]
         return GroupView(
-            group_id=group_id,
-            group_type=self.group_type,
-            state=self.state,
-            coordinator=self.coordinator,
+            group_id=group_id, group_type=self.group_type, state=self.state, coordinator=self.coordinator,
             protocol_type=self.protocol_type,
             members=tuple(
                 MemberView(
-                    member_id=m,
-                    instance_id=i or None,
-                    member_epoch=self._epoch_of(m),
-                    worker=self.workers.get(m),
+                    member_id=m, instance_id=i or None, member_epoch=self._epoch_of(m), worker=self.workers.get(m),
                     client_host=self.hosts.get(m, ""),
                     is_host_current=self.group_type in (GroupType.CONSUMER, GroupType.STREAMS),
                 )
                 for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),
-            group_epoch=self._epoch_of(""),
-            assignment_epoch=self._epoch_of(""),
-        )
+            group_epoch=self._epoch_of(""), assignment_epoch=self._epoch_of(""),
+        )  # fmt: skip
 
     def _epoch_of(self, member_id: str) -> int | None:
         if self.group_type not in (GroupType.CONSUMER, GroupType.STREAMS):
@@ -163,12 +156,9 @@ class FakeKafka(Hooks):
         return -2 if member_id in self.away else self.epoch - (member_id in self.lagging)
 
     async def release(
-        self,
-        settings: ConnectionSettings,
-        group_id: str,
-        entry: ReleaseEntry,
+        self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
-    ) -> ReleaseResult | KafkaProblem:
+    ) -> ReleaseResult | KafkaProblem:  # fmt: skip
         """Compare both ids and let the member leave for a while (consumerGroupLeave, streamsGroupLeave)."""
         await self.reached("release", group_id, f"{entry.member_id}/{entry.instance_id}")
         self.called.append(by)
@@ -192,12 +182,9 @@ class FakeKafka(Hooks):
         return self.problems.get("bounds", self.broker_bounds)
 
     async def leave(
-        self,
-        settings: ConnectionSettings,
-        group_id: str,
-        entries: Sequence[LeaveEntry],
+        self, settings: ConnectionSettings, group_id: str, entries: Sequence[LeaveEntry],
         by: LeaveCall = LeaveCall.LEAVE_GROUP,
-    ) -> LeaveResult | KafkaProblem:
+    ) -> LeaveResult | KafkaProblem:  # fmt: skip
         """Compare and set, entry by entry (GroupMetadataManager.classicGroupLeave, streamsGroupLeave)."""
         await self.reached("leave", group_id, *(f"{e.member_id}/{e.instance_id}" for e in entries))
         self.called.append(by)
@@ -219,7 +206,6 @@ class FakeKafka(Hooks):
         return LeaveOutcome.REMOVED
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
-        """Say which cluster it is."""
         self.settings_seen.append(settings)
         await self.reached("probe")
         return self.problems.get("probe", ClusterFacts(cluster_id=self.cluster_id, brokers=()))
@@ -237,7 +223,6 @@ class FakeKafka(Hooks):
     async def describe_rights(
         self, settings: ConnectionSettings, group_id: str, *, alters: bool = False
     ) -> GroupRights | KafkaProblem:
-        """Say that every right is there."""
         await self.reached("describe_rights", group_id)
         return GroupRights(describe_group=True, read_group=True)
 
@@ -267,7 +252,6 @@ class FakeKube(Hooks):
     events: list[tuple[str, str, str]] = field(default_factory=list)
 
     async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
-        """Read a workload as it is now."""
         await self.reached("read_workload", ref.name)
         found = self.workloads.get((namespace, ref.name))
         return self.problems.get("read_workload") or (
@@ -275,24 +259,20 @@ class FakeKube(Hooks):
         )
 
     async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
-        """Read a pod name as it is now."""
         await self.reached("read_pod", name)
         if "read_pod" in self.problems:
             return self.problems["read_pod"]
         return PodRead(resource_version=self.resource_version, version=self.pods.get((namespace, name)))
 
     async def read_node(self, name: str) -> NodeView | KubeProblem | None:
-        """Return the Node of a name."""
         await self.reached("read_node", name)
         return self.problems.get("read_node") or self.nodes.get(name)
 
     async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
-        """Read a Secret."""
         await self.reached("read_secret", name)
         return self.problems.get("read_secret") or copied(self.secrets.get((namespace, name)))
 
     async def cluster_uid(self) -> str | KubeProblem:
-        """Say which cluster it is."""
         return "cluster-1"
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
@@ -356,11 +336,6 @@ class FakeKube(Hooks):
 def scaled(view: WorkloadView, replicas: int) -> WorkloadView:
     """Return a StatefulSet that wants another number of pods and has them."""
     return replace(
-        view,
-        replicas=replicas,
-        status_replicas=replicas,
-        ready_replicas=replicas,
-        updated_replicas=replicas,
-        metadata_generation=view.metadata_generation + 1,
-        observed_generation=view.observed_generation + 1,
-    )
+        view, replicas=replicas, status_replicas=replicas, ready_replicas=replicas, updated_replicas=replicas,
+        metadata_generation=view.metadata_generation + 1, observed_generation=view.observed_generation + 1,
+    )  # fmt: skip

@@ -39,10 +39,9 @@ class FakePods(Hooks):
     def __post_init__(self) -> None:
         self._passed_barrier = False
         self.book = PodBook(
-            node_of=self.nodes.get,
-            now_s=self.now_s,
+            node_of=self.nodes.get, now_s=self.now_s,
             is_managed=lambda namespace, name: self.is_managed(namespace, name),  # noqa: PLW0108 - tests replace it
-        )
+        )  # fmt: skip
 
     def push(self, version: PodVersion, *, is_deleted: bool = False) -> None:
         """Let one event happen to a pod; the watch delivers it at once unless it lags."""

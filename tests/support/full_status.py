@@ -50,14 +50,9 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         last_removal=api.LastRemoval(
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, evidence="e" * 300, reason="scaled 5→4", count=2
         ),
-        timeout=_timeout(),
-        absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
+        timeout=_timeout(), absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
         connect=api.Connect(
-            connectors=3,
-            tasks=12,
-            unknown=1,
-            rebalance_delay_ms=60_000,
-            waiting=4,
+            connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
             workers=[
                 api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]
             ],
@@ -67,7 +62,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         seats=[_seat(n, i) for n, i in enumerate(ids)],
         suspects=[_suspect(n, i) for n, i in enumerate(ids[: internal.SUSPECTS_MAX])],
         writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
-    )
+    )  # fmt: skip
 
 
 def at_default(model: BaseModel, path: str = "") -> Iterator[str]:
@@ -109,13 +104,9 @@ def _injected(ids: int, env: int) -> durable.InjectedStatus:
 
 def _exception(instance_id: str) -> api.MemberException:
     return api.MemberException(
-        instance_id=instance_id,
-        pod_name="p",
-        kind=api.ExceptionKind.SUSPECT,
-        reason="EndNotSeen",
-        message="m" * 300,
+        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="EndNotSeen", message="m" * 300,
         since=T0,
-    )
+    )  # fmt: skip
 
 
 def _seat(number: int, instance_id: str) -> internal.SeatMember:
@@ -127,49 +118,26 @@ def _seat(number: int, instance_id: str) -> internal.SeatMember:
 
 def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
     return internal.SuspectStatus(
-        uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}",
-        pod=f"orders-consumer-{number}",
-        namespace="elsewhere",
-        ids=[instance_id],
-        since=T0,
-        node="node",
-        provider="aws",
-        placed=T0,
-        lost_run=True,
-        addresses=["10.0.0.7"],
-    )
+        uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}", pod=f"orders-consumer-{number}", namespace="elsewhere",
+        ids=[instance_id], since=T0, node="node", provider="aws", placed=T0, lost_run=True, addresses=["10.0.0.7"],
+    )  # fmt: skip
 
 
 def _settling(instance_id: str) -> durable.Settling:
     return durable.Settling(
-        instance_id=instance_id,
-        member_id=MEMBER_ID,
-        coordinator="1 (b:9092)",
-        acknowledged_at=T0,
-        attempts=2,
-        absent_since=T0,
-        settled_at=LATER,
-    )
+        instance_id=instance_id, member_id=MEMBER_ID, coordinator="1 (b:9092)", acknowledged_at=T0, attempts=2,
+        absent_since=T0, settled_at=LATER,
+    )  # fmt: skip
 
 
 def _timeout() -> api.Timeout:
     return api.Timeout(
-        effective_ms=45_000,
-        effective_max_ms=60_000,
-        next_ms=50_000,
-        own_ms=50_000,
-        written_ms=60_000,
-        unknown_pods=1,
+        effective_ms=45_000, effective_max_ms=60_000, next_ms=50_000, own_ms=50_000, written_ms=60_000, unknown_pods=1,
         recommended=api.Recommended(
             lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET,
-            valid_until=LATER,
-            reasons=["TooYoung"],
+            valid_until=LATER, reasons=["TooYoung"],
         ),
-        samples=7,
-        source=api.TimeoutSource.BROKER,
-        basis="OrderStatistic",
-        why="w" * 300,
-        broker_min_ms=45_000,
+        samples=7, source=api.TimeoutSource.BROKER, basis="OrderStatistic", why="w" * 300, broker_min_ms=45_000,
         broker_max_ms=60_000,
     )  # fmt: skip
 
@@ -184,7 +152,5 @@ def _absences(causes: int, samples: int) -> Absences:
             CauseOfAbsences(cause=cause.value, seen=9, unmeasured=2, longest_ms=86_400_000, samples=text_of(kept))
             for cause in list(Cause)[:causes]
         ],
-        timeout_ms=90_000,
-        lower_since=T0,
-        lower_ms=60_000,
-    )
+        timeout_ms=90_000, lower_since=T0, lower_ms=60_000,
+    )  # fmt: skip

@@ -16,13 +16,7 @@ def _status_mib(field: str) -> float:
 
 @contextmanager
 def memory_bound(mib: float) -> Iterator[None]:
-    """Fail when this process at any moment meanwhile uses so many MiB more than before.
-
-    Raises
-    ------
-    AssertionError
-        With how much it was.
-    """
+    """Fail when this process at any moment meanwhile uses so many MiB more than before."""
     Path("/proc/self/clear_refs").write_text(_RESET_PEAK)
     before_mib = _status_mib("VmRSS")
     yield

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.connect.workers import ConnectGroup
 from support.devcluster.cache import built
 from support.devcluster.process import Process
 from support.devcluster.programs import run_go
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 VERSION = "v1.8.0"
@@ -58,7 +58,6 @@ class ObjectStore:
 
     @property
     def process(self) -> Process:
-        """Its process."""
         return Process(name="versitygw", directory=self.folder)
 
     def credentials_file(self, path: Path, *, secret_key: str | None = None) -> Path:
@@ -80,12 +79,9 @@ class ObjectStore:
         from pyarrow import fs
 
         return fs.S3FileSystem(
-            access_key=self.access_key,
-            secret_key=self.secret_key,
-            endpoint_override=self.endpoint,
-            region=REGION,
+            access_key=self.access_key, secret_key=self.secret_key, endpoint_override=self.endpoint, region=REGION,
             allow_bucket_creation=True,
-        )
+        )  # fmt: skip
 
     def requests(self) -> list[tuple[str, str, int]]:
         """Return what was asked of it so far: operation (`PutObject`), path and status, in the order of the answers."""
@@ -105,11 +101,9 @@ class ObjectStore:
         objects = self.folder / "objects"
         objects.mkdir()
         options = {
-            "--port": f"127.0.0.1:{self.port}",
-            "--region": REGION,
-            "--health": _HEALTH,
+            "--port": f"127.0.0.1:{self.port}", "--region": REGION, "--health": _HEALTH,
             "--access-log": str(self.folder / "access.log"),
-        }
+        }  # fmt: skip
         self.process.start(
             [gateway_program(), *(word for option in options.items() for word in option), "--quiet", "posix", objects],
             environment=environment,
@@ -119,21 +113,11 @@ class ObjectStore:
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """Run a server without buckets while the block lasts.
-
-    Raises
-    ------
-    RuntimeError
-        When it cannot be built.
-    AssertionError
-        When it ends or does not answer within 30 s; with the end of its log.
-    """
+    """Run a server without buckets while the block lasts."""
     store = ObjectStore(
-        folder=Path(tempfile.mkdtemp(prefix="object-store-")),
-        port=ConnectGroup.free_port(),
-        access_key=secrets.token_hex(8).upper(),
-        secret_key=secrets.token_urlsafe(30),
-    )
+        folder=Path(tempfile.mkdtemp(prefix="object-store-")), port=free_port(),
+        access_key=secrets.token_hex(8).upper(), secret_key=secrets.token_urlsafe(30),
+    )  # fmt: skip
     # Not on the command line, which every user of the machine can read.
     keys = {"ROOT_ACCESS_KEY_ID": store.access_key, "ROOT_SECRET_ACCESS_KEY": store.secret_key}
     try:

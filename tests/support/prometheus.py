@@ -22,24 +22,18 @@ from typing import Any
 
 import yaml
 
-from support.connect.workers import ConnectGroup
 from support.devcluster.cache import built
 from support.devcluster.kafka_jars import ToolMissing
 from support.devcluster.process import run
 from support.devcluster.progress import step
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 START_DEADLINE_S = 30.0
 
 
 def programs() -> Path:
-    """Return the folder of `prometheus` and `promtool`: the installed one, or one unpacked once into the cache.
-
-    Raises
-    ------
-    ToolMissing
-        When they are not installed and this machine cannot fetch Debian packages.
-    """
+    """Return the folder of `prometheus` and `promtool`: the installed one, or one unpacked once into the cache."""
     installed = [Path(found) for name in ("prometheus", "promtool") if (found := shutil.which(name))]
     if len(installed) == 2:
         return installed[0].parent
@@ -73,13 +67,7 @@ def _unpack(folder: Path, version: str) -> None:
 
 
 def promtool(*arguments: str | Path) -> str:
-    """Run promtool and return what it said.
-
-    Raises
-    ------
-    AssertionError
-        When it complains, with what it said.
-    """
+    """Run promtool and return what it said."""
     done = subprocess.run(
         [programs() / "promtool", *arguments], capture_output=True, text=True, check=False, timeout=60
     )
@@ -102,13 +90,7 @@ class Prometheus:
             return False
 
     def query(self, expression: str) -> list[dict[str, Any]]:
-        """Return the vector or matrix that an instant query gives.
-
-        Raises
-        ------
-        AssertionError
-            When Prometheus cannot read the expression; with what it said.
-        """
+        """Return the vector or matrix that an instant query gives."""
         return self._asked("query", query=expression)
 
     def over(self, expression: str, *, begin_s: float, end_s: float, step_s: float = 1.0) -> list[dict[str, Any]]:
@@ -134,11 +116,6 @@ def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) ->
     Parameters
     ----------
     job: as in `scrape_configs`.
-
-    Raises
-    ------
-    AssertionError
-        When it ends or does not answer within 30 s, with what it said.
     """
     configuration = {
         "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "100ms"},
@@ -146,7 +123,7 @@ def running(folder: Path, job: Mapping[str, Any], rules: Sequence[Path] = ()) ->
         "scrape_configs": [dict(job)],
     }
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
-    server = Prometheus(port=ConnectGroup.free_port())
+    server = Prometheus(port=free_port())
     options = [f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}"]
     log = folder / "prometheus.log"
     with log.open("wb") as output:

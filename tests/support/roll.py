@@ -203,34 +203,20 @@ class Roll:
         connections = Connections(kube=self.kube, stores=self.stores, monotonic_s=self.loop.time)
         narrator = Narrator(kube=self.kube, metrics=metrics)
         gatherer = Gatherer(
-            kube=self.kube,
-            kafka=self.kafka,
-            pods=self.pods,
-            nodes=FakeNodes({"n1": make.NODE}),
+            kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}),
             stores=self.stores,  # type: ignore[arg-type]
             connections=connections,
-            metrics=metrics,
-            cluster_uid="cluster",
-            policy_served=lambda: True,
-            webhook_served=lambda: False,
-            now_s=self.loop.time,
-            monotonic_s=self.loop.time,
-        )
+            metrics=metrics, cluster_uid="cluster", policy_served=lambda: True, webhook_served=lambda: False,
+            now_s=self.loop.time, monotonic_s=self.loop.time,
+        )  # fmt: skip
         executor = Executor(
             kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator, may_write=may_write,
             note_problem=gatherer.note_problem, now_s=self.loop.time,
         )
         return Reconciler(
-            gatherer=gatherer,
-            executor=executor,
-            stores=self.stores,
-            memories=memories,
-            narrator=narrator,
-            metrics=metrics,
-            may_write=may_write,
-            now_s=self.loop.time,
-            monotonic_s=self.loop.time,
-        )
+            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
+            metrics=metrics, may_write=may_write, now_s=self.loop.time, monotonic_s=self.loop.time,
+        )  # fmt: skip
 
     def _groups_of(self, pod_name: str) -> frozenset[Key]:
         return self.stores.groups_of_workload("shop", pod_name.rpartition("-")[0])
@@ -313,33 +299,24 @@ class Roll:
             ages.append(next_s - beyond)
         written = sorted([at for at, _ in lease] + statuses)
         return Figures(
-            lasts_s=ended_s - begun_s,
-            lease_writes=len(lease),
-            status_writes=len(statuses),
-            oldest_s=max(ages),
+            lasts_s=ended_s - begun_s, lease_writes=len(lease), status_writes=len(statuses), oldest_s=max(ages),
             busiest_s=max(sum(at <= other < at + 10 for other in written) for at in written) / 10,
             remembered=sum(len(s["carriers"]) == 1 for n in range(self.scene.groups) for s in self._status(n)["seats"]),
-        )
+        )  # fmt: skip
 
 
 def _static_group(number: int) -> Json:
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND,
         "metadata": {
-            "namespace": "shop",
-            "name": f"g{number}",
-            "uid": f"sg-{number}",
-            "generation": 1,
+            "namespace": "shop", "name": f"g{number}", "uid": f"sg-{number}", "generation": 1,
             "creationTimestamp": "1970-01-01T00:00:00Z",
         },
         "spec": {
-            "workloadRef": {"name": f"w{number}"},
-            "connectionRef": {"name": "kafka"},
-            "groupId": f"orders-{number}",
+            "workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}",
             "protocol": "Classic",
         },
-    }
+    }  # fmt: skip
 
 
 def _connection() -> Json:

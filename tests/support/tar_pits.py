@@ -48,7 +48,6 @@ class Scene:
     seed: int = 7
 
     def connection(self, number: int) -> Key:
-        """Return the key of a connection."""
         if self.is_one_namespace:
             return "shop", f"kafka{number}"
         if self.pits_share_a_tenant and number < self.tar_pits:

@@ -10,13 +10,7 @@ T = TypeVar("T")
 
 
 def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, poll_s: float = 0.1) -> T:
-    """Wait until a condition gives something true, and return it.
-
-    Raises
-    ------
-    AssertionError
-        After `deadline_s`, with the condition in words and the last value.
-    """
+    """Wait until a condition gives something true, and return it."""
     ends = time.monotonic() + deadline_s
     while True:
         value = condition()
@@ -28,13 +22,7 @@ def until(condition: Callable[[], T | None], *, deadline_s: float, what: str, po
 
 
 def holds(condition: Callable[[], bool], *, for_s: float, what: str, poll_s: float = 0.25) -> int:
-    """Check again and again that a condition stays true, and return the number of checks.
-
-    Raises
-    ------
-    AssertionError
-        As soon as it is false, with the condition in words and when that was.
-    """
+    """Check again and again that a condition stays true, and return the number of checks."""
     began_s, checks = time.monotonic(), 0
     while (elapsed_s := time.monotonic() - began_s) < for_s:
         if not condition():

@@ -82,12 +82,6 @@ class PodCreator:
         self._own = threading.local()
 
     def create(self, pod: Json) -> Created:
-        """Create one pod.
-
-        Raises
-        ------
-        AssertionError: the API server refuses it.
-        """
         if not hasattr(self._own, "connection"):
             self._own.connection = http.client.HTTPSConnection(
                 str(self._server.hostname), self._server.port, context=self._context, timeout=30
@@ -129,11 +123,7 @@ def drill(
 def stateful_pod(namespace: str, workload: str, ordinal: int, **metadata: Any) -> Json:
     """A pod as the StatefulSet controller writes it, which no scheduler takes."""
     owner = {
-        "apiVersion": "apps/v1",
-        "kind": "StatefulSet",
-        "name": workload,
-        "uid": f"{workload}-uid",
-        "controller": True,
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "name": workload, "uid": f"{workload}-uid", "controller": True
     }
     return {
         "apiVersion": "v1", "kind": "Pod",

@@ -67,36 +67,26 @@ def _options() -> argparse.Namespace:
         "--operator", nargs="+", choices=tuple(SUBJECTS), default=[STATICGROUP.name], help="default %(default)s"
     )
     parser.add_argument(
-        "--scale-downs",
-        type=_count,
-        default=1_000,
-        metavar="N",
+        "--scale-downs", type=_count, default=1_000, metavar="N",
         help="at once; at most one a group (default %(default)s)",
-    )
+    )  # fmt: skip
     parser.add_argument("--idle-seconds", type=float, default=60.0, metavar="S", help="default %(default)s")
     parser.add_argument(
         "--edit-seconds", type=float, default=20.0, metavar="S", help="at each rate (default %(default)s)"
     )
     parser.add_argument(
-        "--part-limit-seconds",
-        type=float,
-        default=600.0,
-        metavar="S",
+        "--part-limit-seconds", type=float, default=600.0, metavar="S",
         help="a part that takes longer is ended (default %(default)s)",
-    )
+    )  # fmt: skip
     parser.add_argument(
-        "--roll-limit-seconds",
-        type=float,
-        default=240.0,
-        metavar="S",
+        "--roll-limit-seconds", type=float, default=240.0, metavar="S",
         help="no further StatefulSet is rolled after (default %(default)s)",
-    )
+    )  # fmt: skip
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="put logs of the processes there and leave them")
     parser.add_argument(
-        "--write",
-        action="store_true",
+        "--write", action="store_true",
         help=f"write {PAGE.relative_to(REPOSITORY)}, with earlier sizes of build/scale.json",
-    )
+    )  # fmt: skip
     options = parser.parse_args()
     kept = [_kept(options.keep, name, groups) for groups in options.groups for name in options.operator if options.keep]
     if found := next((str(folder) for folder in kept if folder.exists()), None):

@@ -48,11 +48,9 @@ class ApiServer:
         """Connect as the administrator."""
         trust = ssl.create_default_context(cafile=str(client.ca_file))
         async with aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=trust, limit=64),
-            headers={"Authorization": f"Bearer {client.token}"},
-            timeout=aiohttp.ClientTimeout(total=120),
-            read_bufsize=LINE_MAX_BYTES,
-        ) as session:
+            connector=aiohttp.TCPConnector(ssl=trust, limit=64), headers={"Authorization": f"Bearer {client.token}"},
+            timeout=aiohttp.ClientTimeout(total=120), read_bufsize=LINE_MAX_BYTES,
+        ) as session:  # fmt: skip
             yield cls(session, client.url)
 
     async def call(
@@ -63,10 +61,6 @@ class ApiServer:
         Parameters
         ----------
         manager: field manager of the write; empty: the client's own name.
-
-        Raises
-        ------
-        RuntimeError: the API server refuses; what it had no time for is asked again.
         """
         for _ in range(RETRIES_MAX):
             status, text = await self._ask(method, path, body, content, manager)

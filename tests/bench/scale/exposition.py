@@ -18,12 +18,7 @@ Requests = Counter[tuple[str, str]]
 
 
 def requests_of(text: str) -> Requests:
-    """Read the counts of all requests.
-
-    Raises
-    ------
-    ValueError: the text has none, so it is not an API server's.
-    """
+    """Read the counts of all requests."""
     lines = [line for line in text.splitlines() if line.startswith((f"{_REQUESTS}{{", f"# TYPE {_REQUESTS} "))]
     found: Requests = Counter()
     for family in text_string_to_metric_families("\n".join(lines) + "\n"):

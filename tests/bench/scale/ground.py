@@ -139,7 +139,6 @@ class OperatorProcess:
             self._child.send_signal(signal.SIGUSR2)
 
     def start(self) -> None:
-        """Start it."""
         own = {
             "STATICGROUP_NAMESPACE": SYSTEM, "STATICGROUP_IDENTITY": "bench",
             "STATICGROUP_HEALTH_PORT": str(free_port()),

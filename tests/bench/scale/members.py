@@ -31,12 +31,7 @@ class MemberConnection:
         self._correlation_id = 0
 
     async def call(self, api: Api, version: int, body: dict[str, Any]) -> dict[str, Any]:
-        """Ask once, and wait for the answer.
-
-        Raises
-        ------
-        RuntimeError: the answer has an error code other than REBALANCE_IN_PROGRESS.
-        """
+        """Ask once, and wait for the answer."""
         if self._streams is None:
             self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         reader, writer = self._streams
@@ -79,12 +74,7 @@ def assignment(partitions: Sequence[int]) -> bytes:
 
 
 async def join(connection: MemberConnection, group_id: str, instance_id: str) -> None:
-    """Join a group as a static member, or come back to it, and take the assignment.
-
-    Raises
-    ------
-    RuntimeError: others join all the time.
-    """
+    """Join a group as a static member, or come back to it, and take the assignment."""
     member_id = ""
     for _ in range(ATTEMPTS_MAX):
         asked = {

@@ -116,11 +116,10 @@ async def reconcile(key: Key, memo: kopf.Memo, indices: Mapping[str, Any]) -> No
             fields = {
                 "observedGeneration": generation,
                 "members": {
-                    "expected": wanted,
-                    "joined": len(described.members) - len(departed),
+                    "expected": wanted, "joined": len(described.members) - len(departed),
                     "departed": len(departed) - len(dead),
                 },
-            }
+            }  # fmt: skip
             if any(status.get(field) != value for field, value in fields.items()):
                 await _write(memo.objects, key[0], name, fields)
 

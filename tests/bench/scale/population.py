@@ -77,7 +77,6 @@ class Group:
 
     @property
     def namespace(self) -> str:
-        """Where it is."""
         return f"team-{self.number % self.namespaces:02d}"
 
     @property
@@ -96,7 +95,6 @@ class Group:
         return f"/apis/apps/v1/namespaces/{self.namespace}/statefulsets/{self.name}"
 
     def pod_path(self, ordinal: int) -> str:
-        """Return the path of a pod."""
         return f"/api/v1/namespaces/{self.namespace}/pods/{self.name}-{ordinal}"
 
     def instance_id(self, ordinal: int) -> str:
@@ -137,11 +135,9 @@ def stateful_set(group: Group) -> Json:
         "spec": {"terminationGracePeriodSeconds": GRACE_S, "containers": [_container()]},
     }
     spec = {
-        "replicas": group.replicas,
-        "serviceName": group.name,
-        "selector": {"matchLabels": labels},
+        "replicas": group.replicas, "serviceName": group.name, "selector": {"matchLabels": labels},
         "template": template,
-    }
+    }  # fmt: skip
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": group.name}, "spec": spec}
 
 
@@ -149,11 +145,9 @@ def static_group(group: Group) -> Json:
     """Return the StaticGroup of a group."""
     spec = {"workloadRef": {"name": group.name}, "connectionRef": {"name": CONNECTION}, "groupId": group.name}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
-        "metadata": {"name": group.name},
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND, "metadata": {"name": group.name},
         "spec": spec,
-    }
+    }  # fmt: skip
 
 
 def connection(port: int) -> Json:
@@ -212,15 +206,11 @@ ENDED = _status(
     {
         "running": None,
         "terminated": {
-            **_PHASE_AT,
-            "finishedAt": AT,
-            "exitCode": 0,
-            "reason": "Completed",
-            "containerID": "containerd://1",
+            **_PHASE_AT, "finishedAt": AT, "exitCode": 0, "reason": "Completed", "containerID": "containerd://1",
         },
     },
     is_ready=False,
-)
+)  # fmt: skip
 
 
 @dataclass(slots=True)

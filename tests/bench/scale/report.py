@@ -84,11 +84,9 @@ def page(results: Sequence[Json]) -> str:
 
 def _table(groups: int, pods_per_group: int, results: Sequence[Json]) -> list[str]:
     text = [
-        f"## {groups:,} StaticGroups of {pods_per_group} pods",
-        "",
-        "| | budget | " + " | ".join(r["subject"] for r in results) + " |",
-        "|---|---|" + "---|" * len(results),
-    ]
+        f"## {groups:,} StaticGroups of {pods_per_group} pods", "",
+        "| | budget | " + " | ".join(r["subject"] for r in results) + " |", "|---|---|" + "---|" * len(results),
+    ]  # fmt: skip
     for budget in budgets(groups):
         cells = []
         for result in results:

@@ -318,10 +318,8 @@ class Run:
         await self._settle()
         self.figures["roll_leaves"] = self.coordinator.figures()["leave_requests"] - before
         self.details["roll"] = {
-            "pods": rolled,
-            "of": len(pods_of(self.groups)),
-            "seconds": round(lasted_s, 1),
-        } | self.operator.memory()
+            "pods": rolled, "of": len(pods_of(self.groups)), "seconds": round(lasted_s, 1),
+        } | self.operator.memory()  # fmt: skip
 
     async def _begin_revision(self, group: Group) -> None:
         group.revision += 1

@@ -143,11 +143,9 @@ def lived(stage: Stage, process_table: ProcessTable) -> Iterator[Lived]:
         steady_ms, quiet_ms = under_load(stage, games)
         recorded_by_ms = quiet_ms + LOOK_S * 1000
         until(
-            lambda: last_beat_ms(stage, topic) >= recorded_by_ms,
-            deadline_s=2 * LOOK_S + 30,
-            what="a later beat",
+            lambda: last_beat_ms(stage, topic) >= recorded_by_ms, deadline_s=2 * LOOK_S + 30, what="a later beat",
             poll_s=1,
-        )
+        )  # fmt: skip
         yield Lived(stage=stage, games=games, steady_ms=steady_ms, topic=topic)
         accusations = live_removals(stage.brokers.group_log, process_table)
     assert accusations == []
@@ -193,11 +191,8 @@ def audited(lived: Lived, tmp_path_factory: pytest.TempPathFactory) -> Audited:
     settings = root / "fleet.toml"
     settings.write_text(SMALL)
     kafka = [
-        f"--config={settings}",
-        f"--root={root}",
-        f"--bootstrap={lived.stage.brokers.bootstrap}",
-        "--master=local[2]",
-    ]
+        f"--config={settings}", f"--root={root}", f"--bootstrap={lived.stage.brokers.bootstrap}", "--master=local[2]",
+    ]  # fmt: skip
     status, said = fleet_learner("run", *kafka, f"--topic={lived.topic}")
     assert status == 0, said
     cluster = lived.stage.brokers.state.cluster_id

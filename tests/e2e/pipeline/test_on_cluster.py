@@ -45,15 +45,10 @@ AS_OF = datetime.fromtimestamp(FLEET.end_ms / 1000, UTC).isoformat()
 EXECUTOR = "spark-role=executor"
 # Cores and memory overhead are the shipped values, so that too small values fail here.
 SMALL = {
-    "spark.executor.instances": "1",
-    "spark.executor.memory": "1g",
-    "spark.kubernetes.executor.request.cores": "500m",
-    "spark.driver.memory": "1g",
-    "spark.sql.shuffle.partitions": "4",
-    "spark.eventLog.enabled": "true",
-    "spark.eventLog.dir": "file:///data/events",
-    "spark.eventLog.compress": "false",
-}
+    "spark.executor.instances": "1", "spark.executor.memory": "1g", "spark.kubernetes.executor.request.cores": "500m",
+    "spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "4", "spark.eventLog.enabled": "true",
+    "spark.eventLog.dir": "file:///data/events", "spark.eventLog.compress": "false",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,17 +95,12 @@ def applied(ground: Ground, tmp_path_factory: pytest.TempPathFactory) -> Ground:
     del learner["kafka"]
     (base / "fleet.yaml").write_text(yaml.safe_dump(learner | {"journal_files": "/data/journal"}))
     volume = {
-        "apiVersion": "v1",
-        "kind": "PersistentVolume",
-        "metadata": {"name": "fleet-learner"},
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "fleet-learner"},
         "spec": {
-            "capacity": {"storage": "50Gi"},
-            "accessModes": ["ReadWriteMany"],
-            "storageClassName": "",
-            "persistentVolumeReclaimPolicy": "Retain",
-            "hostPath": {"path": str(ground.data), "type": "Directory"},
+            "capacity": {"storage": "50Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": str(ground.data), "type": "Directory"},
         },
-    }
+    }  # fmt: skip
     (overlay / "volume.yaml").write_text(yaml.safe_dump(volume))
     claim = [{"op": "add", "path": "/spec/storageClassName", "value": ""}]
     memory = "/spec/jobTemplate/spec/template/spec/containers/0/resources"
@@ -174,13 +164,9 @@ def interrupted(applied: Ground) -> Interrupted:
     (plan,) = (root / FOLDER).glob("*.plan.json")
     drivers = watcher.drivers("interrupted")
     return Interrupted(
-        drivers=drivers,
-        executors=[watcher.executors(each) for each in drivers],
-        plan=plan,
-        plan_text=plan.read_text(),
-        plan_inode=plan.stat().st_ino,
-        published=sorted(runs_in(root)),
-    )
+        drivers=drivers, executors=[watcher.executors(each) for each in drivers], plan=plan, plan_text=plan.read_text(),
+        plan_inode=plan.stat().st_ino, published=sorted(runs_in(root)),
+    )  # fmt: skip
 
 
 def _pods(cluster: Cluster) -> list[str]:
@@ -239,12 +225,10 @@ def test_a_job_completes_and_leaves_report_and_recommendations(applied: Ground, 
     assert "report: /data/fleet/output/report/report.html" in run.log
     assert (run.end, run.terminated["exitCode"]) == ("Complete", 0)
     record(
-        "fleet learner on a cluster",
-        image_mb=round(applied.archive_bytes / 1e6),
-        driver_s=run.seconds,
+        "fleet learner on a cluster", image_mb=round(applied.archive_bytes / 1e6), driver_s=run.seconds,
         journal_mb=round(_bytes(applied.data / "journal") / 1e6, 1),
         left_mb=round(_bytes(applied.data / "fleet") / 1e6, 1),
-    )
+    )  # fmt: skip
 
 
 def _bytes(folder: Path) -> int:
@@ -294,9 +278,8 @@ def test_a_run_whose_job_was_deleted_is_finished_by_the_next(
     """Its uncommitted files were ignored and its plan was carried out; the rows are compared above."""
     assert interrupted.published == []
     assert (interrupted.plan.read_text(), interrupted.plan.stat().st_ino) == (
-        interrupted.plan_text,
-        interrupted.plan_inode,
-    )
+        interrupted.plan_text, interrupted.plan_inode,
+    )  # fmt: skip
     first = f"{interrupted.plan.name.removesuffix('.plan.json')}.json"
     assert sorted(runs_in(applied.data / "fleet")) == [f"{FOLDER}/{first}", f"learned/{FOLDER}/{first}"]
 

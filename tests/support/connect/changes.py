@@ -45,14 +45,10 @@ class Account:
 
     Parameters
     ----------
-    snapshot, streamed
-        Rows that were read, and changes that were streamed, each counted once.
-    again
-        Events that repeat an earlier one.
-    wrong
-        What is lost, skipped, unknown to the database or without its tombstone, as text; empty when all is right.
-    delays_ms
-        Of each streamed change, when it was committed and how long after that its first event was appended.
+    snapshot, streamed: rows that were read, and changes that were streamed, each counted once.
+    again: events that repeat an earlier one.
+    wrong: what is lost, skipped, unknown to the database or without its tombstone, as text; empty when all is right.
+    delays_ms: of each streamed change, when it was committed and how long after that its first event was appended.
     """
 
     snapshot: int = 0
@@ -67,9 +63,9 @@ def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int 
 
     Parameters
     ----------
-    snapshots
-        How often a snapshot was begun, by the connector's own log. One that was cut off is begun again on the same slot
-        at a later moment; a single one is the table right before the first change that was streamed, to the row.
+    snapshots: how often a snapshot was begun, by the connector's own log. One that was cut off is begun again on the
+        same slot at a later moment; a single one is the table right before the first change that was streamed, to the
+        row.
     """
     account = Account()
     lives: dict[int, list[Change]] = {}
@@ -92,12 +88,9 @@ def judge(history: Sequence[Change], events: Iterable[Event], *, snapshots: int 
 
 
 def _walk(
-    life: Sequence[Change],
-    events: Sequence[Event],
-    account: Account,
-    read: set[tuple[int, int | None]],
+    life: Sequence[Change], events: Sequence[Event], account: Account, read: set[tuple[int, int | None]],
     streamed: dict[int, Event],
-) -> None:
+) -> None:  # fmt: skip
     """Follow one key: each event is the next change of its life, or a repetition of an earlier one."""
     at: int | None = None
     previous = ""
@@ -139,13 +132,9 @@ def _place(life: Sequence[Change], event: Event) -> int | None:
 
 
 def _find_lost(
-    history: Sequence[Change],
-    read: set[tuple[int, int | None]],
-    streamed: Mapping[int, Event],
-    account: Account,
-    *,
+    history: Sequence[Change], read: set[tuple[int, int | None]], streamed: Mapping[int, Event], account: Account, *,
     is_exact: bool,
-) -> None:
+) -> None:  # fmt: skip
     first = min(streamed, default=history[-1].number + 1 if history else 0)
     table: dict[int, int] = {}
     for change in history:

@@ -27,11 +27,6 @@ def call(url: str, method: str, path: str, body: Any = None, timeout_s: float = 
     Returns
     -------
     The answer; None for an empty one.
-
-    Raises
-    ------
-    OSError
-        When it refuses or is not there.
     """
     request = urllib.request.Request(f"{url}{path}", method=method)
     if body is not None:

@@ -82,15 +82,11 @@ def history(database: Database, table: str) -> list[Change]:
     )
     return [
         Change(
-            number=int(number),
-            op=op,
-            key=int(key),
-            before=_version(before),
-            after=_version(after),
+            number=int(number), op=op, key=int(key), before=_version(before), after=_version(after),
             committed_ms=int(at),
         )
         for number, op, key, before, after, at in rows
-    ]
+    ]  # fmt: skip
 
 
 def _version(text: str) -> int | None:
@@ -234,13 +230,9 @@ def _event(key: bytes, value: bytes | None, appended_ms: int) -> Event:
     change = json.loads(value)
     before, after = change["before"] or {}, change["after"] or {}
     return Event(
-        op=change["op"],
-        key=row,
-        before=before.get("version"),
-        after=after.get("version"),
-        body=after.get("body", ""),
+        op=change["op"], key=row, before=before.get("version"), after=after.get("version"), body=after.get("body", ""),
         appended_ms=appended_ms,
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,12 +250,9 @@ class Rolled:
 
 
 def roll(
-    capture: Capture,
-    name: str,
-    tables: Collection[str],
-    group_log: GroupLog,
+    capture: Capture, name: str, tables: Collection[str], group_log: GroupLog,
     end: Callable[[Worker], None] = Worker.stop,
-) -> Rolled:
+) -> Rolled:  # fmt: skip
     """Restart one worker and measure what became of the streams that were stable before."""
     group, worker = capture.group, capture.group.workers[name]
     before = capture.streams(tables)
@@ -276,15 +265,12 @@ def roll(
     group.await_heartbeats()
     after = capture.await_rest(tables)
     return Rolled(
-        led=led,
-        generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
-        restart_s=restart_ms / 1000,
-        began_ms=began_ms,
-        ended_ms=now_ms(),
+        led=led, generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
+        restart_s=restart_ms / 1000, began_ms=began_ms, ended_ms=now_ms(),
         own=frozenset(table for table, stream in before.items() if stream.worker == name),
         others_stopped=sum(after[t].sender != s.sender for t, s in before.items() if s.worker != name),
         moved=sum(after[table].worker != stream.worker for table, stream in before.items()),
-    )
+    )  # fmt: skip
 
 
 def standstill_s(rolled: Rolled, delays_ms: dict[str, list[tuple[int, int]]]) -> tuple[float, float]:
@@ -302,12 +288,7 @@ def tell(name: str, rolled: Rolled, delays_ms: dict[str, list[tuple[int, int]]])
     """Record the figures of a restart."""
     own_s, others_s = standstill_s(rolled, delays_ms)
     record(
-        f"{name}, {'leader' if rolled.led else 'follower'}",
-        restart_s=rolled.restart_s,
-        generations=rolled.generations,
-        own_tables=len(rolled.own),
-        own_standstill_s=own_s,
-        others_longest_delay_s=others_s,
-        others_stopped=rolled.others_stopped,
-        moved=rolled.moved,
-    )
+        f"{name}, {'leader' if rolled.led else 'follower'}", restart_s=rolled.restart_s, generations=rolled.generations,
+        own_tables=len(rolled.own), own_standstill_s=own_s, others_longest_delay_s=others_s,
+        others_stopped=rolled.others_stopped, moved=rolled.moved,
+    )  # fmt: skip

@@ -17,9 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from support.connect.workers import ConnectGroup
-from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, Report, ToolMissing, cache_root, made_once
+from support.devcluster.cache import built
+from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, Report, ToolMissing
 from support.devcluster.process import Process, run
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 INSTALLED = Path("/usr/lib/postgresql")
@@ -27,13 +28,11 @@ SERVER_USER = ("nobody", "nogroup")
 """Whom the server becomes where the tests run as root, as which it refuses to run."""
 START_DEADLINE_S = 60.0
 SETTINGS = {
-    "listen_addresses": "127.0.0.1",
-    "unix_socket_directories": "",
-    "wal_level": "logical",
+    "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "wal_level": "logical",
     "track_commit_timestamp": "on",  # when a row's transaction was committed, by the database itself
     "fsync": "off",  # the server is never ended without its data being thrown away
     "jit": "off",  # its library is not unpacked
-}
+}  # fmt: skip
 _INSTALL = ("apt-get", "install", "--simulate", "--no-install-recommends", "-o", "Debug::NoLocking=1")
 
 
@@ -60,18 +59,12 @@ class Programs:
 
 
 def ensure_programs(report: Report, installed: Path = INSTALLED) -> Programs:
-    """Return PostgreSQL's programs: Debian's where they are installed, otherwise unpacked once into the cache.
-
-    Raises
-    ------
-    ToolMissing
-        When they are not installed and this machine cannot fetch Debian packages.
-    """
+    """Return PostgreSQL's programs: Debian's where they are installed, otherwise unpacked once into the cache."""
     if found := _newest(installed):
         return Programs(folder=found)
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
         raise ToolMissing("missing: PostgreSQL's server (Debian: apt-get install postgresql)")
-    tree = made_once(cache_root() / "postgresql-debian", lambda folder: _unpack(folder, report))
+    tree = built("postgresql-debian", lambda folder: _unpack(folder, report))
     unpacked = _newest(tree / "usr" / "lib" / "postgresql")
     assert unpacked is not None, tree
     return Programs(folder=unpacked, unpacked=tree)
@@ -117,19 +110,11 @@ class Database:
 
     @classmethod
     def up(cls, report: Report = print, installed: Path = INSTALLED) -> Database:
-        """Start a server on an empty database.
-
-        Raises
-        ------
-        ToolMissing
-            When PostgreSQL's programs cannot be had.
-        AssertionError
-            When it ends or does not answer within 60 s; with the end of its log.
-        """
+        """Start a server on an empty database."""
         programs = ensure_programs(report, installed)
         folder = Path(tempfile.mkdtemp(prefix="postgres-"))
         folder.chmod(0o755)
-        database = cls(folder=folder, programs=programs.copied_to(folder / "programs"), port=ConnectGroup.free_port())
+        database = cls(folder=folder, programs=programs.copied_to(folder / "programs"), port=free_port())
         try:
             database._start()
         except BaseException:
@@ -169,13 +154,7 @@ class Database:
         shutil.rmtree(self.folder)
 
     def query(self, sql: str) -> list[list[str]]:
-        """Run statements and return the rows of all answers, their values as text, empty for null.
-
-        Raises
-        ------
-        RuntimeError
-            When a statement is refused.
-        """
+        """Run statements and return the rows of all answers, their values as text, empty for null."""
         done = self._psql(sql)
         if done.returncode != 0:
             raise RuntimeError(f"psql: {done.stderr.strip()[-500:]}")
@@ -195,10 +174,8 @@ class Database:
 
         Parameters
         ----------
-        scripts
-            A name to a script in the language of pgbench.
-        per_s
-            Transactions a second.
+        scripts: a name to a script in the language of pgbench.
+        per_s: transactions a second.
         """
         files = []
         for name, text in scripts.items():

@@ -52,10 +52,8 @@ def roll(
 
     Parameters
     ----------
-    group_log
-        What the coordinator wrote: how many rounds there were.
-    end
-        Ends its process; a kubelet's SIGTERM if nothing else is given.
+    group_log: what the coordinator wrote: how many rounds there were.
+    end: ends its process; a kubelet's SIGTERM if nothing else is given.
     """
     before, led = group.await_rest(task_count), group.leader() == name
     began_ms, worker = now_ms(), group.workers[name]
@@ -68,26 +66,21 @@ def roll(
     ended_ms, lines = now_ms(), group.lines()
     gaps = ticks.gaps_ms(lines, began_ms, ended_ms)
     return Roll(
-        worker=name,
-        led=led,
-        generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
+        worker=name, led=led, generations=group_log.count_rebalances(group.settings.group_id, since_ms=began_ms),
         restart_s=restart_ms / 1000,
         own_down_s=max((gaps[task] for task, where in before.items() if where == name), default=0) / 1000,
         others_stopped=len(ticks.stopped(lines, began_ms, ended_ms, but=name)),
         moved=sum(after[task] != where for task, where in before.items()),
-    )
+    )  # fmt: skip
 
 
 def record_roll(name: str, measured: Roll) -> None:
     """Record the figures of a restart."""
     record(
-        f"{name}, {'leader' if measured.led else 'follower'} restarted",
-        restart_s=measured.restart_s,
-        generations=measured.generations,
-        own_tasks_down_s=measured.own_down_s,
-        others_stopped=measured.others_stopped,
+        f"{name}, {'leader' if measured.led else 'follower'} restarted", restart_s=measured.restart_s,
+        generations=measured.generations, own_tasks_down_s=measured.own_down_s, others_stopped=measured.others_stopped,
         moved=measured.moved,
-    )
+    )  # fmt: skip
 
 
 def assert_quiet(measured: Roll, generations: int, start_s: float = 2) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +20,7 @@ from support.connect.cluster import ConnectCluster, call
 from support.devcluster.kafka_config import render
 from support.devcluster.kafka_jars import RESOURCES, Report, class_path, version_key
 from support.devcluster.process import Process
+from support.fault_proxy.free_port import free_port
 from support.waiting import until
 
 STOP_GRACE_S = 40.0
@@ -34,14 +34,11 @@ class GroupSettings:
 
     Parameters
     ----------
-    group_id
-        Names its topics and its folder too.
-    static
-        Whether its workers run with the agent, each with its own name as instance id.
-    protocol
-        `connect.protocol`: eager, compatible or sessioned.
-    session_timeout_ms, rebalance_delay_ms
-        Of static workers by the agent's variables, of others by the worker's own properties.
+    group_id: names its topics and its folder too.
+    static: whether its workers run with the agent, each with its own name as instance id.
+    protocol: `connect.protocol`: eager, compatible or sessioned.
+    session_timeout_ms, rebalance_delay_ms: of static workers by the agent's variables, of others by the worker's own
+        properties.
     """
 
     group_id: str
@@ -139,19 +136,11 @@ class ConnectGroup(ConnectCluster):
         for name in names:
             if name not in self.workers:
                 self.workers[name] = Worker(
-                    name=name, port=self.free_port(), group=self, is_static=self.settings.static
+                    name=name, port=free_port(), group=self, is_static=self.settings.static
                 )
             self.workers[name].start()
         for name in names:
             self.workers[name].await_up()
-
-    @staticmethod
-    def free_port() -> int:
-        """Return a port of loopback without a listener."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-            return port
 
     def down(self) -> None:
         """End all processes at once."""
@@ -175,7 +164,6 @@ class ConnectGroup(ConnectCluster):
         ]
 
     def properties(self, worker: Worker) -> dict[str, str]:
-        """Return the properties of a worker."""
         group = self.settings.group_id
         own = {} if worker.is_static else {
             "session.timeout.ms": str(self.settings.session_timeout_ms),
@@ -189,21 +177,11 @@ class ConnectGroup(ConnectCluster):
         }
         converter = "org.apache.kafka.connect.json.JsonConverter"
         return {
-            "bootstrap.servers": self.bootstrap,
-            "group.id": group,
-            "connect.protocol": self.settings.protocol,
-            "key.converter": converter,
-            "value.converter": converter,
-            "offset.storage.partitions": "1",
-            "status.storage.partitions": "1",
-            "listeners": worker.url,
-            "rest.advertised.host.name": "127.0.0.1",
-            "rest.advertised.port": str(worker.port),
-            **topics,
-            **own,
-            **discovery,
-            **self.settings.properties,
-        }
+            "bootstrap.servers": self.bootstrap, "group.id": group, "connect.protocol": self.settings.protocol,
+            "key.converter": converter, "value.converter": converter, "offset.storage.partitions": "1",
+            "status.storage.partitions": "1", "listeners": worker.url, "rest.advertised.host.name": "127.0.0.1",
+            "rest.advertised.port": str(worker.port), **topics, **own, **discovery, **self.settings.properties,
+        }  # fmt: skip
 
     def any(self) -> Worker:
         """Return a worker that runs."""

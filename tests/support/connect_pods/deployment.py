@@ -36,17 +36,11 @@ def properties(game: Play, **more: str) -> dict[str, str]:
         for what, value in (("topic", f"{game.name}-{name}"), ("replication.factor", "1"))
     }
     return {
-        "bootstrap.servers": game.brokers.bootstrap,
-        "group.id": game.name,
-        "key.converter": _CONVERTER,
-        "value.converter": _CONVERTER,
-        "offset.storage.partitions": "1",
-        "status.storage.partitions": "1",
-        "listeners": f"http://0.0.0.0:{PORT}",
-        "plugin.discovery": "service_load",
-        **topics,
+        "bootstrap.servers": game.brokers.bootstrap, "group.id": game.name, "key.converter": _CONVERTER,
+        "value.converter": _CONVERTER, "offset.storage.partitions": "1", "status.storage.partitions": "1",
+        "listeners": f"http://0.0.0.0:{PORT}", "plugin.discovery": "service_load", **topics,
         **{name.replace("_", "."): value for name, value in more.items()},
-    }
+    }  # fmt: skip
 
 
 def surroundings(game: Play, **more: str) -> list[dict[str, Any]]:
@@ -75,12 +69,9 @@ def workload(game: Play, pods: int, shared: Path, *, has_agent: bool, **spec: An
 
     Parameters
     ----------
-    shared
-        A folder of this machine for the pods' ticks and names.
-    has_agent
-        Whether the agent is in the workers' JVMs, as `KAFKA_OPTS` of the user's own pod template.
-    spec
-        Adds to the spec of the StatefulSet.
+    shared: a folder of this machine for the pods' ticks and names.
+    has_agent: whether the agent is in the workers' JVMs, as `KAFKA_OPTS` of the user's own pod template.
+    spec: adds to the spec of the StatefulSet.
     """
     for each in (shared, shared / "names", shared / "ticks"):
         each.mkdir(exist_ok=True)

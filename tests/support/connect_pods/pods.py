@@ -25,6 +25,16 @@ _LEADER = re.compile(r"(?P<at>\S+)Z .*Joined group .* leaderUrl='http://(?P<pod>
 _UP = re.compile(r"(?P<at>\S+)Z .*REST resources initialized; server is started and ready to handle requests")
 
 
+def await_members(game: Play, count: int) -> None:
+    """Wait until so many workers are in the group, by the brokers' log."""
+
+    def joined() -> bool:
+        rounds = game.events(GroupEventKind.STABILIZED, GroupEventKind.REBALANCE_PREPARED)
+        return bool(rounds) and rounds[-1].member_count == count
+
+    until(joined, deadline_s=120, what=f"{count} workers of {game.name}", poll_s=0.3)
+
+
 @dataclass(slots=True, kw_only=True)
 class ConnectPods(ConnectCluster):
     """The workers of one play; a worker is called as its pod.
@@ -147,13 +157,10 @@ class ConnectPods(ConnectCluster):
             again = [s for s in stops if s.worker == name and s.at_ms > up_ms]
             rolls.append(
                 Roll(
-                    worker=name,
-                    led=name == led,
-                    generations=sum(from_ms <= e.at_ms < to_ms for e in rounds),
+                    worker=name, led=name == led, generations=sum(from_ms <= e.at_ms < to_ms for e in rounds),
                     restart_s=(up_ms - from_ms) / 1000,
                     own_down_s=max((gaps_ms[task] for task in mine), default=0) / 1000,
-                    others_stopped=len(elsewhere) + len(again),
-                    moved=sum(after[task] != name for task in mine),
+                    others_stopped=len(elsewhere) + len(again), moved=sum(after[task] != name for task in mine),
                 )
-            )
+            )  # fmt: skip
         return rolls

@@ -50,11 +50,9 @@ The figures are also written to build/demo.json.
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m support.demo",
-        description=DESCRIPTION,
-        epilog=EPILOG,
+        prog="python -m support.demo", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    )  # fmt: skip
     parser.add_argument("--role", choices=ROLES, default="consumer", help="what the pods are (default: %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
@@ -141,13 +139,10 @@ def run(options: argparse.Namespace, role: Role, console: Console) -> int:
     assert show.figures is not None
     found = report.differences(show.figures, role.wording)
     report.write(
-        show.figures,
-        found,
-        role=role.wording.role,
-        ended_at_ms=now_ms(),
+        show.figures, found, role=role.wording.role, ended_at_ms=now_ms(),
         set_up_s=round((show.started_at_ms - begun_ms) / 1000, 1),
         performance_s=round((now_ms() - show.started_at_ms) / 1000, 1),
-    )
+    )  # fmt: skip
     console.print(report.table(show.figures, role.wording), highlight=False)
     for each in found:
         console.print(f"DIFFERS: {each}", style="bold red", highlight=False)

@@ -91,12 +91,9 @@ class Consumers(Reading):
     wording = CONSUMER
     names = (DYNAMIC, BY_HAND, DYNAMIC_STATE, MANAGED_STATE, MANAGED)
     titles: ClassVar[Mapping[str, str]] = {
-        DYNAMIC: "dynamic members",
-        BY_HAND: "static ids alone, 45 s session",
-        MANAGED: "with StaticGroup",
-        DYNAMIC_STATE: "dynamic members with state",
-        MANAGED_STATE: "with state and StaticGroup",
-    }
+        DYNAMIC: "dynamic members", BY_HAND: "static ids alone, 45 s session", MANAGED: "with StaticGroup",
+        DYNAMIC_STATE: "dynamic members with state", MANAGED_STATE: "with state and StaticGroup",
+    }  # fmt: skip
     state_pair = (DYNAMIC_STATE, MANAGED_STATE)
     roll_pair = (DYNAMIC, MANAGED)
     scale_pair = (BY_HAND, MANAGED)
@@ -109,12 +106,10 @@ class Consumers(Reading):
         history = Program(
             "producer",
             {
-                "BOOTSTRAP": stage.brokers.bootstrap,
-                "TOPIC": TOPIC,
-                "RATE_PER_S": "50000",
+                "BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": "50000",
                 "COUNT": str(HISTORY * PARTITIONS),
             },
-        )
+        )  # fmt: skip
         assert history.exit_code(120) == 0, "the history was not written"
         for name in self.names:
             stage.admin.commit_offsets(name, TOPIC, dict.fromkeys(range(PARTITIONS), HISTORY))

@@ -21,13 +21,7 @@ CLUSTER = "sg-demo"
 
 
 def bring_up(role: Role) -> Stage:
-    """Bring up cluster, broker, the images of a role and the operator with the chart's default values.
-
-    Raises
-    ------
-    RuntimeError, OSError, TimeoutError
-        When a part cannot be built or does not start; the text says which.
-    """
+    """Bring up cluster, broker, the images of a role and the operator with the chart's default values."""
     kafka_down(CLUSTER, say)
     stage = Stage.up(CLUSTER)
     role.prepare(stage)

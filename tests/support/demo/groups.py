@@ -75,13 +75,7 @@ class DemoGroup:
         self.await_steady(REPLICAS, since_ms=self.play.since_ms)
 
     def await_stable(self, pods: int) -> None:
-        """Wait until the group has settled with the members of so many pods.
-
-        Raises
-        ------
-        AssertionError
-            When it does not settle in time.
-        """
+        """Wait until the group has settled with the members of so many pods."""
         members = pods * self.role.members_per_pod
         what = f"group {self.name} is stable with {members} members"
         deadline_s = self.role.steady_deadline_s
@@ -93,11 +87,6 @@ class DemoGroup:
         Returns
         -------
         Until when that is known, milliseconds since 1970.
-
-        Raises
-        ------
-        AssertionError
-            When it does not settle in time.
         """
         self.await_stable(pods)
         settled_at_ms = now_ms()
@@ -115,7 +104,6 @@ class DemoGroup:
         return [v for v in self.voices.voices() if not v.lines or v.lines[0]["at_ms"] >= self.play.since_ms]
 
     def lines(self, pod_name: str | None = None) -> list[Line]:
-        """Return the lines of one pod or of all."""
         return [
             line for voice in self.processes() if pod_name in (None, voice.pod_name) for line in list(voice.lines)
         ]

@@ -17,6 +17,7 @@ Times = dict[int, Ranges]
 """Partition to the times, milliseconds since 1970, from when to when its records were received."""
 
 STILL_MS = 1000
+STEADY_MS = 3000
 JOIN_MS = 500
 """Between two lines of a consumer lie its commit and its next poll."""
 DELAY_STEP_MS = 100
@@ -35,7 +36,6 @@ class Standstill:
 
     @property
     def length_s(self) -> float:
-        """Its length."""
         return (self.until_ms - self.from_ms) / 1000
 
 
@@ -81,8 +81,8 @@ def _joined(times: Iterable[tuple[int, int]]) -> Ranges:
     return joined
 
 
-def steady_until(times: Times, partitions: Collection[int], *, since_ms: int, steady_ms: int = 3000) -> int | None:
-    """Return until when all partitions are known to be consumed without a pause, and have been for `steady_ms`.
+def steady_until(times: Times, partitions: Collection[int], *, since_ms: int) -> int | None:
+    """Return until when all partitions are known to be consumed without a pause, and have been for 3 s.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def steady_until(times: Times, partitions: Collection[int], *, since_ms: int, st
     if len(lasts) < len(partitions):
         return None
     until_ms = min(last for _, last in lasts)
-    return until_ms if until_ms - max(since_ms, *(first for first, _ in lasts)) >= steady_ms else None
+    return until_ms if until_ms - max(since_ms, *(first for first, _ in lasts)) >= STEADY_MS else None
 
 
 def standstills(times: Times, partitions: Iterable[int], *, since_ms: int, until_ms: int) -> list[Standstill]:

@@ -92,13 +92,7 @@ def both(function: Callable[[DemoGroup], T], *groups: DemoGroup) -> list[T]:
 
 
 def perform(show: Show) -> None:
-    """Run all scenes and leave the figures in the show.
-
-    Raises
-    ------
-    AssertionError, RuntimeError
-        When something did not happen in time; the text says what.
-    """
+    """Run all scenes and leave the figures in the show."""
     _open(show)
     role = show.role
     scenes = 2 if role.state_pair is None else 3
@@ -112,15 +106,10 @@ def perform(show: Show) -> None:
     show.enter("counting", role.scale_pair)
     faults = role.count(show.groups, show.tell)
     show.figures = Figures(
-        roll_without=rolls[0],
-        roll_with=rolls[1],
-        scale_down_without=downs[0],
-        scale_down_with=downs[1],
-        unconsumed_records=faults.unconsumed_records,
-        twice=faults.twice,
-        state_without=with_state[0],
+        roll_without=rolls[0], roll_with=rolls[1], scale_down_without=downs[0], scale_down_with=downs[1],
+        unconsumed_records=faults.unconsumed_records, twice=faults.twice, state_without=with_state[0],
         state_with=with_state[1],
-    )
+    )  # fmt: skip
 
 
 def _open(show: Show) -> None:
@@ -188,14 +177,10 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     how = how_ended(event)
     show.tell(f"{departed}: {role.wording.nobody} for {slowest_s:.1f} s; ended by {how}.")
     return ScaleDown(
-        partitions=tuple(found),
-        takeover_s=slowest_s,
-        member_left_after_s=(event.at_ms - ended_at_ms) / 1000,
-        member_ended_by=how,
-        session_timeout_s=timeout_ms / 1000,
-        interruptions=role.interruptions(group, since_ms)[0],
+        partitions=tuple(found), takeover_s=slowest_s, member_left_after_s=(event.at_ms - ended_at_ms) / 1000,
+        member_ended_by=how, session_timeout_s=timeout_ms / 1000, interruptions=role.interruptions(group, since_ms)[0],
         restored_records=role.restored(group, since_ms),
-    )
+    )  # fmt: skip
 
 
 def how_ended(event: GroupEvent) -> str:

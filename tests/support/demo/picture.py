@@ -131,15 +131,10 @@ class Gatherer:
         show, at_ms = self._show, now_ms()
         groups = [show.groups[name] for name in show.pair if name in show.groups]
         return Picture(
-            at_ms=at_ms,
-            started_at_ms=show.started_at_ms,
-            scene=show.scene,
-            words=show.role.wording,
-            groups=tuple(self._group(group, at_ms) for group in groups),
-            events=self._events(),
-            columns=self._columns(),
+            at_ms=at_ms, started_at_ms=show.started_at_ms, scene=show.scene, words=show.role.wording,
+            groups=tuple(self._group(group, at_ms) for group in groups), events=self._events(), columns=self._columns(),
             lines=tuple(show.lines),
-        )
+        )  # fmt: skip
 
     def _get(self, path: str) -> Any:
         return self._show.stage.cluster.client.request("GET", path) or {}
@@ -151,21 +146,17 @@ class Gatherer:
         events = self._log.events(group.name, since_ms=self._show.scene_at_ms, kind=GroupEventKind.REBALANCE_PREPARED)
         names = {ordinal: f"{group.name}-{ordinal}" for ordinal in range(REPLICAS)}
         return GroupPicture(
-            name=group.name,
-            title=group.title,
+            name=group.name, title=group.title,
             pods=tuple(
                 PodPicture(
-                    ordinal=ordinal,
-                    state=states.get(name, "gone"),
+                    ordinal=ordinal, state=states.get(name, "gone"),
                     partitions=held_partitions(newest.get(name, [])) if name in states else (),
                 )
                 for ordinal, name in names.items()
             ),
-            received=group.times_by_ordinal(),
-            still_s=still(group.times(), range(PARTITIONS), at_ms),
-            records_per_s=records_per_s(group.lines(), at_ms),
-            rebalances=len(events),
-        )
+            received=group.times_by_ordinal(), still_s=still(group.times(), range(PARTITIONS), at_ms),
+            records_per_s=records_per_s(group.lines(), at_ms), rebalances=len(events),
+        )  # fmt: skip
 
     def _events(self) -> tuple[str, ...]:
         listed = self._get(f"/apis/events.k8s.io/v1/namespaces/{self._show.pair[1]}/events").get("items", [])

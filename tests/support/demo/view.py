@@ -131,11 +131,9 @@ def draw(picture: Picture, width: int, height: int) -> RenderableType:
         sides.update(Panel(f"The {picture.words.workers} are starting.", height=_GROUP_LINES))
     root = Layout()
     root.split_column(
-        Layout(head, size=1),
-        sides,
-        Layout(operator_panel(picture, width, events), size=events + 2),
+        Layout(head, size=1), sides, Layout(operator_panel(picture, width, events), size=events + 2),
         Layout(narrator_panel(picture, narration), size=narration),
-    )
+    )  # fmt: skip
     return root
 
 

@@ -7,13 +7,12 @@ where there is no registry; a Dockerfile takes it through `ARG MAVEN_IMAGE`, and
 from __future__ import annotations
 
 import shutil
-import subprocess
 from pathlib import Path
 
 from .base_image import base_image
 from .buildah import buildah, is_stored
 from .cache import built, cache_directory, digest, file_lock
-from .kafka_jars import MAVEN_TIMEOUT_S, Report, ensure_tools
+from .kafka_jars import Report, ensure_tools, maven
 from .progress import say, step
 
 JAR = "staticgroup-connect-agent.jar"
@@ -25,15 +24,7 @@ def agent_jar(project: Path, report: Report = say) -> Path:
 
     Parameters
     ----------
-    project
-        Folder with `pom.xml` and `src/main`.
-
-    Raises
-    ------
-    ToolMissing
-        When a JDK or Maven is missing and cannot be installed.
-    RuntimeError
-        When Maven fails; with what it said first.
+    project: folder with `pom.xml` and `src/main`.
     """
 
     def make(folder: Path) -> None:
@@ -41,17 +32,7 @@ def agent_jar(project: Path, report: Report = say) -> Path:
         scratch = folder / "scratch"
         shutil.copytree(project / "src" / "main", scratch / "src" / "main")
         shutil.copy(project / "pom.xml", scratch / "pom.xml")
-        done = subprocess.run(
-            ["mvn", "-B", "-q", "-Dmaven.test.skip=true", "package"],
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=MAVEN_TIMEOUT_S,
-        )
-        if done.returncode != 0:
-            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build the Connect agent: {(errors or ['no message'])[0][:300]}")
+        maven(["-Dmaven.test.skip=true", "package"], scratch)
         (scratch / "target" / JAR).rename(folder / JAR)
         shutil.rmtree(scratch)
 

@@ -24,11 +24,6 @@ class ApiServerClient:
         Returns
         -------
         The decoded answer; None when the object does not exist (404).
-
-        Raises
-        ------
-        OSError
-            When the server cannot be reached or answers another error.
         """
         content = "application/merge-patch+json" if method == "PATCH" else "application/json"
         request = urllib.request.Request(
@@ -52,7 +47,6 @@ class ApiServerClient:
         return json.loads(text) if text.startswith("{") else text
 
     def is_ready(self) -> bool:
-        """Return whether the server says that it is ready."""
         try:
             return bool(self.request("GET", "/readyz") == "ok")
         except OSError:

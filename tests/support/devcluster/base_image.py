@@ -57,13 +57,7 @@ def _suite_and_mirror() -> tuple[str, str | None]:
 
 
 def base_image() -> str:
-    """Return the reference of the base image in the cache's image store; make the image first when it is missing.
-
-    Raises
-    ------
-    RuntimeError
-        When the machine lacks packages that cannot be installed here.
-    """
+    """Return the reference of the base image in the cache's image store; make the image first when it is missing."""
     ensure_requirements()
     suite, mirror = _suite_and_mirror()
     bundle = certificate_bundle()

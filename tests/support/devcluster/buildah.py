@@ -10,13 +10,7 @@ from .progress import say
 
 
 def buildah(arguments: Sequence[str], *, is_quiet: bool = False) -> None:
-    """Run buildah in the cache's own store, without a container engine and without privileges it may lack.
-
-    Raises
-    ------
-    RuntimeError
-        When it fails; its last lines are printed unless `is_quiet`.
-    """
+    """Run buildah in the cache's own store, without a container engine and without privileges it may lack."""
     store = cache_directory() / "buildah"
     command = ["buildah", "--root", str(store / "root"), "--runroot", str(store / "run"), *arguments]
     environment = {**os.environ, "BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": "overlay"}

@@ -28,11 +28,9 @@ def file_lock(path: Path, *, remove: bool = False) -> Iterator[None]:
 
     Parameters
     ----------
-    path
-        The lock file; its directory is created.
-    remove
-        Unlink the file before the lock is released. A waiter notices that its file is no longer the one of that name
-        and locks the new one.
+    path: the lock file; its directory is created.
+    remove: unlink the file before the lock is released. A waiter notices that its file is no longer the one of that
+        name and locks the new one.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
@@ -61,10 +59,8 @@ def built(name: str, build: Callable[[Path], None]) -> Path:
 
     Parameters
     ----------
-    name
-        Directory name under the cache directory; it contains the version or the hash of the inputs.
-    build
-        Fills the empty directory that it is given. It is called at most once at a time on this machine.
+    name: directory name under the cache directory; it contains the version or the hash of the inputs.
+    build: fills the empty directory that it is given. It is called at most once at a time on this machine.
     """
     final = cache_directory() / name
     if final.is_dir():

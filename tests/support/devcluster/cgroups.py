@@ -78,13 +78,7 @@ def processes(group: str) -> list[int]:
 
 
 def kill(group: str, *, deadline_s: float = 20.0) -> None:
-    """Kill everything in a cgroup and below, again and again until nothing is left.
-
-    Raises
-    ------
-    TimeoutError
-        When processes are left after the deadline.
-    """
+    """Kill everything in a cgroup and below, again and again until nothing is left."""
 
     def is_empty() -> bool:
         left = processes(group)

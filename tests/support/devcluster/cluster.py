@@ -58,26 +58,14 @@ class Cluster:
 
     @classmethod
     def load(cls, name: str) -> "Cluster":
-        """Return an existing cluster.
-
-        Raises
-        ------
-        LookupError
-            When there is none of that name.
-        """
+        """Return an existing cluster."""
         if load_state(name) is None:
             raise LookupError(f"no cluster {name}")
         return cls(name)
 
     @property
     def state(self) -> ClusterState:
-        """The content of state.json.
-
-        Raises
-        ------
-        LookupError
-            When the cluster does not exist.
-        """
+        """The content of state.json."""
         state = load_state(self.name)
         if state is None:
             raise LookupError(f"no cluster {self.name}")
@@ -90,13 +78,7 @@ class Cluster:
         return tuple(Node(state=state, record=record) for record in state.nodes)
 
     def node(self, name: str) -> Node:
-        """Return a node by its full name or by its role.
-
-        Raises
-        ------
-        LookupError
-            When the cluster has no such node.
-        """
+        """Return a node by its full name or by its role."""
         for node in self.nodes:
             if name in (node.name, node.record.role):
                 return node
@@ -119,13 +101,7 @@ class Cluster:
         return state is not None and bool(state.nodes) and all(process.pid() for process in self.processes)
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        """Run kubectl against this cluster and return its standard output.
-
-        Raises
-        ------
-        RuntimeError
-            When it fails; the text has what it said.
-        """
+        """Run kubectl against this cluster and return its standard output."""
         state = self.state
         done = subprocess.run(
             [f"{state.bin_directory}/kubectl", f"--kubeconfig={state.kubeconfig}", *arguments],
@@ -201,9 +177,8 @@ class Cluster:
 
         Parameters
         ----------
-        lose_history
-            Compact etcd in between: a client that resumes a watch gets 410: its position is gone. A server that was
-            restarted mostly says so anyway, because its watch cache is empty; this makes it certain.
+        lose_history: compact etcd in between: a client that resumes a watch gets 410: its position is gone. A server
+            that was restarted mostly says so anyway, because its watch cache is empty; this makes it certain.
 
         Returns
         -------
@@ -228,11 +203,11 @@ class Cluster:
             control_plane.start_controllers()
         return time.monotonic() - began_s
 
-    def add_node(self, name: str, labels: Mapping[str, str] | None = None) -> Node:
+    def add_node(self, name: str) -> Node:
         """Add a node (full name or role, for instance `worker2`) and wait until it is Ready."""
         with self._lock():
             state = self.state
-            record = new_node(state, name.removeprefix(f"{self.name}-"), labels)
+            record = new_node(state, name.removeprefix(f"{self.name}-"), {})
             state = replace(state, nodes=(*state.nodes, record))
             state.save()
             state.network.connect_node(record.index)
@@ -244,14 +219,8 @@ class Cluster:
                 node.await_ready()
         return node
 
-    def remove_node(self, name: str, *, keep_object: bool = False) -> None:
-        """Take a node away: its pods, its agents, and its Node object unless `keep_object` (a machine that was lost).
-
-        Raises
-        ------
-        ValueError
-            For the control plane's node.
-        """
+    def remove_node(self, name: str) -> None:
+        """Take a node away: its pods, its agents, and its Node object."""
         node = self.node(name)
         if node.record.role == CONTROL_PLANE:
             raise ValueError("the control plane's node cannot be removed: delete the cluster")
@@ -259,8 +228,7 @@ class Cluster:
             node.erase()
             state = self.state
             replace(state, nodes=tuple(other for other in state.nodes if other.name != node.name)).save()
-            if not keep_object:
-                self.client.request("DELETE", f"/api/v1/nodes/{node.name}")
+            self.client.request("DELETE", f"/api/v1/nodes/{node.name}")
 
     def load_image(self, tag: str) -> None:
         """Import an image into every node that does not have it in just this build."""

@@ -93,13 +93,7 @@ class ControlPlane:
         ])  # fmt: skip
 
     def await_server(self) -> None:
-        """Wait until the API server is ready.
-
-        Raises
-        ------
-        RuntimeError
-            When it is not ready within two minutes, or ended; the text has the end of its log.
-        """
+        """Wait until the API server is ready."""
         server = self.process("kube-apiserver")
         client = self.client()
 

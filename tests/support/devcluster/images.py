@@ -65,28 +65,19 @@ def _write_archive(path: Path, reference: str, program: Path) -> None:
 
 
 def build_image(
-    tag: str,
-    context: Path,
-    *,
-    dockerfile: Path | None = None,
-    build_arguments: Mapping[str, str] | None = None,
+    tag: str, context: Path, *, dockerfile: Path | None = None, build_arguments: Mapping[str, str] | None = None,
     ignore: Sequence[str] = (".git", ".venv"),
-) -> Path:
+) -> Path:  # fmt: skip
     """Build an image from a Dockerfile, unless it was built from the very same inputs before.
 
     Parameters
     ----------
-    tag
-        Reference that nodes will know, for instance `localhost/staticgroup:dev`.
-    context
-        Directory of the build.
-    dockerfile
-        By default `Dockerfile` in the context.
-    build_arguments
-        Values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given, `MAVEN_IMAGE` one
-        that has the agent of Connect workers as this machine's Maven built it.
-    ignore
-        Names directly in the context that are not part of it, besides those that `.dockerignore` names.
+    tag: reference that nodes will know, for instance `localhost/staticgroup:dev`.
+    context: directory of the build.
+    dockerfile: by default `Dockerfile` in the context.
+    build_arguments: values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given,
+        `MAVEN_IMAGE` one that has the agent of Connect workers as this machine's Maven built it.
+    ignore: names directly in the context that are not part of it, besides those that `.dockerignore` names.
 
     Returns
     -------
@@ -164,13 +155,7 @@ def _tag_file(tag: str) -> Path:
 
 
 def find_archive(tag: str) -> Path:
-    """Return the archive that was built last under a tag; one of the user's own buildah images is exported.
-
-    Raises
-    ------
-    LookupError
-        When there is no such image.
-    """
+    """Return the archive that was built last under a tag; one of the user's own buildah images is exported."""
     note = _tag_file(tag)
     if note.exists() and Path(note.read_text()).exists():
         return Path(note.read_text())

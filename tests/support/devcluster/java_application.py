@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .cache import built, digest
 from .images import build_image
-from .kafka_jars import MAVEN_TIMEOUT_S, Report, ensure_tools
+from .kafka_jars import COPY_JARS, ensure_tools, maven
 from .process import run
 from .progress import say, step
 
@@ -36,55 +36,30 @@ ENTRYPOINT ["/opt/java/bin/java", "-Xms32m", "-Xmx160m", "-XX:+UseSerialGC", "-X
 """
 
 
-def application_jars(project: Path, report: Report = say) -> Path:
+def application_jars(project: Path) -> Path:
     """Return the folder with the jar of a Maven project and all that it needs; built once for its sources as they are.
 
     Parameters
     ----------
-    project
-        A folder with `pom.xml` and `src`.
-
-    Raises
-    ------
-    ToolMissing
-        When a JDK or Maven is missing and cannot be installed.
-    RuntimeError
-        When Maven cannot resolve or compile something; with what it said.
+    project: a folder with `pom.xml` and `src`.
     """
 
     def make(folder: Path) -> None:
-        report(f"building the Java application {project.name}")
+        say(f"building the Java application {project.name}")
         scratch = folder / "scratch"
         shutil.copytree(project / "src", scratch / "src")
         shutil.copy(project / "pom.xml", scratch / "pom.xml")
-        jars = ["dependency:copy-dependencies", "-DoutputDirectory=target", "-DincludeScope=runtime"]
-        done = subprocess.run(
-            ["mvn", "-B", "-q", "package", *jars],
-            cwd=scratch,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=MAVEN_TIMEOUT_S,
-        )
-        if done.returncode != 0:
-            errors = [line for line in (done.stdout + done.stderr).splitlines() if "ERROR" in line]
-            raise RuntimeError(f"Maven could not build {project.name}: {(errors or ['no message'])[:5]}")
-        for jar in (scratch / "target").glob("*.jar"):
+        maven(["package", *COPY_JARS], scratch)
+        for jar in [*(scratch / "target").glob("*.jar"), *(scratch / "libs").iterdir()]:
             jar.rename(folder / jar.name)
         shutil.rmtree(scratch)
 
-    ensure_tools(report, TOOLS)
+    ensure_tools(say, TOOLS)
     return built(f"{project.name}-application-{digest(project / 'pom.xml', project / 'src')}", make)
 
 
 def java_runtime(modules: str = MODULES) -> Path:
-    """Return the folder that holds the Java runtime as `java`, linked from some modules.
-
-    Raises
-    ------
-    ToolMissing
-        When there is no JDK and none can be installed.
-    """
+    """Return the folder that holds the Java runtime as `java`, linked from some modules."""
     ensure_tools(say, TOOLS)
     jlink_version = subprocess.run(["jlink", "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -101,14 +76,10 @@ def build_java_image(tag: str, jars: Path, main_class: str, modules: str = MODUL
 
     Parameters
     ----------
-    tag
-        Reference that nodes will know, for instance `localhost/streams-application:0.1.0`.
-    jars
-        A folder of the cache, named by what it was built from.
-    main_class
-        Its full name; arguments of a container replace it.
-    modules
-        Of the Java runtime.
+    tag: reference that nodes will know, for instance `localhost/streams-application:0.1.0`.
+    jars: a folder of the cache, named by what it was built from.
+    main_class: its full name; arguments of a container replace it.
+    modules: of the Java runtime.
 
     Returns
     -------

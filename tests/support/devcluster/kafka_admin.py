@@ -51,10 +51,8 @@ class BrokerAdmin:
 
     Parameters
     ----------
-    bootstrap
-        PLAINTEXT addresses.
-    client_settings
-        Further librdkafka settings, for administrators over TLS or SASL.
+    bootstrap: PLAINTEXT addresses.
+    client_settings: further librdkafka settings, for administrators over TLS or SASL.
     """
 
     def __init__(self, bootstrap: str, client_settings: Mapping[str, str] | None = None) -> None:
@@ -62,27 +60,26 @@ class BrokerAdmin:
         settings: dict[str, Any] = {"bootstrap.servers": bootstrap, "log_level": 2, **(client_settings or {})}
         self._client = api.AdminClient(settings, logger=None)
 
-    def create_topic(self, name: str, partitions: int = 6, replication_factor: int = -1) -> None:
-        """Create a topic; a replication factor of -1 takes the broker's default."""
+    def create_topic(self, name: str, partitions: int = 6) -> None:
+        """Create a topic with the broker's default replication factor."""
         try:
-            self._create_topic(name, partitions, replication_factor)
+            self._create_topic(name, partitions)
         except BrokerRefused as lost:
             # librdkafka drops a broker that metadata does not show, as just after the start of a cluster, and what it
             # was asked.
             if lost.error != "_DESTROY_BROKER":
                 raise
             try:
-                self._create_topic(name, partitions, replication_factor)
+                self._create_topic(name, partitions)
             except BrokerRefused as refused:
                 if refused.error != "TOPIC_ALREADY_EXISTS":
                     raise
 
-    def _create_topic(self, name: str, partitions: int, replication_factor: int) -> None:
-        topic = _api().NewTopic(name, num_partitions=partitions, replication_factor=replication_factor)
+    def _create_topic(self, name: str, partitions: int) -> None:
+        topic = _api().NewTopic(name, num_partitions=partitions, replication_factor=-1)
         self._wait(self._client.create_topics([topic], operation_timeout=_TIMEOUT_S))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic."""
         self._wait(self._client.delete_topics([name], operation_timeout=_TIMEOUT_S))
 
     def topics(self) -> list[str]:
@@ -95,8 +92,7 @@ class BrokerAdmin:
 
         Parameters
         ----------
-        name
-            The resource, or the prefix; `kafka-cluster` for the cluster.
+        name: the resource, or the prefix; `kafka-cluster` for the cluster.
         """
         self._wait(self._client.create_acls([self._acl(user, operation, kind, name, is_prefix)]))
 
@@ -104,28 +100,23 @@ class BrokerAdmin:
         """Delete all rules of `User:<user>` and return how many there were."""
         api = _api()
         chosen = api.AclBindingFilter(
-            api.ResourceType.ANY,
-            None,
-            api.ResourcePatternType.ANY,
-            f"User:{user}",
-            None,
-            api.AclOperation.ANY,
+            api.ResourceType.ANY, None, api.ResourcePatternType.ANY, f"User:{user}", None, api.AclOperation.ANY,
             api.AclPermissionType.ANY,
-        )
+        )  # fmt: skip
         (deleted,) = self._wait(self._client.delete_acls([chosen]))
         return len(deleted)
 
-    def put_user(self, name: str, password: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def put_user(self, name: str, password: str) -> None:
         """Create a SCRAM user, or change the password (KIP-554)."""
         api = _api()
-        kind = api.ScramCredentialInfo(api.ScramMechanism[mechanism.replace("-", "_")], 4096)
+        kind = api.ScramCredentialInfo(api.ScramMechanism.SCRAM_SHA_512, 4096)
         change = api.UserScramCredentialUpsertion(name, kind, password.encode())
         self._wait(self._client.alter_user_scram_credentials([change]))
 
-    def delete_user(self, name: str, mechanism: str = "SCRAM-SHA-512") -> None:
+    def delete_user(self, name: str) -> None:
         """Delete a SCRAM user."""
         api = _api()
-        change = api.UserScramCredentialDeletion(name, api.ScramMechanism[mechanism.replace("-", "_")])
+        change = api.UserScramCredentialDeletion(name, api.ScramMechanism.SCRAM_SHA_512)
         self._wait(self._client.alter_user_scram_credentials([change]))
 
     def alter_group(self, group_id: str, values: Mapping[str, str]) -> None:
@@ -165,14 +156,12 @@ class BrokerAdmin:
         (shown,) = self._wait(self._client.describe_consumer_groups([group_id], request_timeout=_TIMEOUT_S))
         members = [
             GroupMember(
-                member_id=member.member_id,
-                instance_id=member.group_instance_id,
-                client_id=member.client_id,
+                member_id=member.member_id, instance_id=member.group_instance_id, client_id=member.client_id,
                 host=member.host,
                 topic_partitions=frozenset((tp.topic, tp.partition) for tp in member.assignment.topic_partitions),
             )
             for member in shown.members
-        ]
+        ]  # fmt: skip
         ordered = sorted(members, key=lambda member: (member.instance_id or "", member.member_id))
         return GroupDescription(state=_camel(shown.state.name), members=tuple(ordered))
 
@@ -184,20 +173,10 @@ class BrokerAdmin:
     @staticmethod
     def _acl(user: str, operation: str, kind: ResourceKind, name: str, is_prefix: bool) -> Any:
         api = _api()
-        types = {
-            "topic": api.ResourceType.TOPIC,
-            "group": api.ResourceType.GROUP,
-            "cluster": api.ResourceType.BROKER,
-        }
+        types = {"topic": api.ResourceType.TOPIC, "group": api.ResourceType.GROUP, "cluster": api.ResourceType.BROKER}
         pattern = api.ResourcePatternType.PREFIXED if is_prefix else api.ResourcePatternType.LITERAL
         return api.AclBinding(
-            types[kind],
-            name,
-            pattern,
-            f"User:{user}",
-            "*",
-            api.AclOperation[operation],
-            api.AclPermissionType.ALLOW,
+            types[kind], name, pattern, f"User:{user}", "*", api.AclOperation[operation], api.AclPermissionType.ALLOW
         )
 
     @staticmethod

@@ -27,8 +27,9 @@ from support.devcluster.kafka_config import (
 )
 from support.devcluster.kafka_jars import RESOURCES, Report, class_path, ensure_jars, ensure_tools, version_key
 from support.devcluster.kafka_log import GroupLog
-from support.devcluster.kafka_state import ClusterState, folder_of, load_state, lock_folder, new_state, state_root
+from support.devcluster.kafka_state import ClusterState, folder_of, load_state, lock_folder, new_state
 from support.devcluster.kafka_wire import Coordinator, find_coordinator
+from support.devcluster.layout import state_root
 
 _READY_TIMEOUT_S = 90.0
 _STOP_PATIENCE_S = 30.0
@@ -49,17 +50,7 @@ class Brokers:
 
     @classmethod
     def up(cls, settings: BrokerSettings, report: Report = print) -> Brokers:
-        """Start the cluster, or repair it, or attach to it when it runs already.
-
-        Raises
-        ------
-        ValueError
-            When a cluster of this name exists with other settings.
-        BrokerFailed
-            When a node does not become ready within 90 s.
-        ToolMissing
-            When Java, Maven or openssl is missing.
-        """
+        """Start the cluster, or repair it, or attach to it when it runs already."""
         jars = ensure_jars(settings.version, report)
         ensure_tools(report)
         with lock_folder(folder_of(settings.name)):
@@ -82,13 +73,7 @@ class Brokers:
 
     @classmethod
     def attach(cls, name: str, report: Report = print) -> Brokers:
-        """Return the handle of a cluster that some process started before.
-
-        Raises
-        ------
-        LookupError
-            When there is no such cluster.
-        """
+        """Return the handle of a cluster that some process started before."""
         state = load_state(name)
         if state is None:
             raise LookupError(f"there is no Kafka cluster {name} below {state_root()}")
@@ -143,13 +128,7 @@ class Brokers:
         return self.pid(node) is not None
 
     def coordinator(self, group_id: str, timeout_s: float = 30.0) -> int:
-        """Return the node id of a group's coordinator, asking any running node until one knows.
-
-        Raises
-        ------
-        TimeoutError
-            When none of the nodes names one within `timeout_s`.
-        """
+        """Return the node id of a group's coordinator, asking any running node until one knows."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
             for node in filter(self.is_running, self.nodes):

@@ -30,23 +30,15 @@ class BrokerSettings:
 
     Parameters
     ----------
-    name
-        Names the state folder: letters, digits, `-`.
-    nodes
-        1 or 3.
-    bind
-        IP address to listen on and to advertise.
-    security
-        Add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
+    name: names the state folder: letters, digits, `-`.
+    nodes: 1 or 3.
+    bind: IP address to listen on and to advertise.
+    security: add SASL_SSL and SSL (mutual TLS) listeners and deny by default; User:ANONYMOUS, the principal over
         PLAINTEXT, stays a super user so that tests can administer.
-    users
-        User name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.
-    profile
-        `stock`: the broker's own group timeouts. `fast`: bounds of milliseconds.
-    overrides
-        Any server property; wins over everything.
-    heap_mb
-        Java heap per node; minimum and maximum are the same (KAFKA-19890).
+    users: user name to password, known to PLAIN and SCRAM from the first start. `admin` is a super user.
+    profile: `stock`: the broker's own group timeouts. `fast`: bounds of milliseconds.
+    overrides: any server property; wins over everything.
+    heap_mb: java heap per node; minimum and maximum are the same (KAFKA-19890).
     """
 
     name: str
@@ -86,18 +78,13 @@ def server_properties(
 
     Parameters
     ----------
-    ports
-        The ports of every node, by node id.
+    ports: the ports of every node, by node id.
     """
     return {
-        **_listeners(settings, node_id, ports),
-        **_sizes(settings.nodes),
-        **_profile(settings),
-        **(_security(settings, tls_dir) if settings.security else {}),
-        "log.dirs": str(data_dir),
-        "auto.create.topics.enable": "false",
-        **settings.overrides,
-    }
+        **_listeners(settings, node_id, ports), **_sizes(settings.nodes), **_profile(settings),
+        **(_security(settings, tls_dir) if settings.security else {}), "log.dirs": str(data_dir),
+        "auto.create.topics.enable": "false", **settings.overrides,
+    }  # fmt: skip
 
 
 def render(properties: Mapping[str, str]) -> str:
@@ -135,10 +122,9 @@ def _listeners(settings: BrokerSettings, node_id: int, ports: Mapping[int, NodeP
         "listener.security.protocol.map": ",".join(
             [f"{CONTROLLER}:PLAINTEXT", *(f"{listener}:{listener}" for listener in settings.listeners)]
         ),
-        "controller.listener.names": CONTROLLER,
-        "inter.broker.listener.name": PLAINTEXT,
+        "controller.listener.names": CONTROLLER, "inter.broker.listener.name": PLAINTEXT,
         "controller.quorum.voters": voters,  # static voters: one form that Kafka 3.9 to 4.4 all understand
-    }
+    }  # fmt: skip
 
 
 def _sizes(nodes: int) -> dict[str, str]:
@@ -186,12 +172,8 @@ def _security(settings: BrokerSettings, tls_dir: Path) -> dict[str, str]:
         f"{sasl}.oauthbearer.sasl.jaas.config": (
             f'{module}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";'
         ),
-        "ssl.keystore.type": "PKCS12",
-        "ssl.keystore.location": str(tls_dir / "broker.p12"),
-        "ssl.keystore.password": STORE_PASSWORD,
-        "ssl.key.password": STORE_PASSWORD,
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": str(tls_dir / "ca.pem"),
-        f"listener.name.{SSL.lower()}.ssl.client.auth": "required",
+        "ssl.keystore.type": "PKCS12", "ssl.keystore.location": str(tls_dir / "broker.p12"),
+        "ssl.keystore.password": STORE_PASSWORD, "ssl.key.password": STORE_PASSWORD, "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(tls_dir / "ca.pem"), f"listener.name.{SSL.lower()}.ssl.client.auth": "required",
         "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/,DEFAULT",  # the principal is the common name
-    }
+    }  # fmt: skip

@@ -43,8 +43,7 @@ class GroupLog:
 
     Parameters
     ----------
-    paths
-        Node id to log file; a file may appear later.
+    paths: node id to log file; a file may appear later.
     """
 
     def __init__(self, paths: Mapping[int, Path]) -> None:
@@ -58,10 +57,8 @@ class GroupLog:
 
         Parameters
         ----------
-        group_id
-            None means every group.
-        since_ms
-            Earliest time, milliseconds since 1970.
+        group_id: none means every group.
+        since_ms: earliest time, milliseconds since 1970.
         """
         fresh = [event for node in self._nodes for event in node.read()]
         if fresh:
@@ -84,20 +81,10 @@ class GroupLog:
         return len(self.events(group_id, since_ms=since_ms, kind=_K.EPOCH_BUMPED))
 
     def wait_for(
-        self,
-        condition: Callable[[GroupEvent], bool],
-        *,
-        group_id: str | None = None,
-        since_ms: int = 0,
+        self, condition: Callable[[GroupEvent], bool], *, group_id: str | None = None, since_ms: int = 0,
         timeout_s: float = 30.0,
-    ) -> GroupEvent:
-        """Return the first record that fulfils a condition, waiting for it.
-
-        Raises
-        ------
-        TimeoutError
-            When none appears in time; the text lists the latest records of the group.
-        """
+    ) -> GroupEvent:  # fmt: skip
+        """Return the first record that fulfils a condition, waiting for it."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             events = self.events(group_id, since_ms=since_ms)

@@ -56,10 +56,8 @@ class GroupEvent:
 
     Parameters
     ----------
-    at_ms
-        The broker's wall clock, milliseconds since 1970.
-    group_id
-        None only for FENCED of classic groups, whose line names no group, when neither member was seen before.
+    at_ms: the broker's wall clock, milliseconds since 1970.
+    group_id: none only for FENCED of classic groups, whose line names no group, when neither member was seen before.
     """
 
     kind: GroupEventKind
@@ -96,113 +94,63 @@ _K = GroupEventKind
 _MESSAGES: tuple[tuple[GroupEventKind, re.Pattern[str]], ...] = tuple(
     (kind, re.compile(pattern))
     for kind, pattern in (
-        (
-            _K.REBALANCE_PREPARED,
-            r"Preparing to rebalance group (?P<group_id>.+?) in state \w+ with old generation (?P<group_generation>\d+)"
-            + _OFFSETS
-            + r" \(reason: (?P<reason>.*?)\)\.?",
-        ),
-        (
-            _K.STABILIZED,
-            r"Stabilized group (?P<group_id>.+?) generation (?P<group_generation>\d+)"
-            + _OFFSETS
-            + r" with (?P<member_count>\d+) members\.?",
-        ),
+        (_K.REBALANCE_PREPARED,
+         r"Preparing to rebalance group (?P<group_id>.+?) in state \w+ with old generation (?P<group_generation>\d+)"
+         + _OFFSETS + r" \(reason: (?P<reason>.*?)\)\.?"),
+        (_K.STABILIZED, r"Stabilized group (?P<group_id>.+?) generation (?P<group_generation>\d+)" + _OFFSETS
+         + r" with (?P<member_count>\d+) members\.?"),
         (_K.EMPTIED, rf"Group (?P<group_id>.+?) with generation (?P<group_generation>\d+) is now empty{_OFFSETS}\.?"),
         (_K.EPOCH_BUMPED, _MODERN + r"Bumped (?:streams )?group epoch to (?P<group_epoch>\d+)(?: with .*)?\."),
-        (
-            _K.STATIC_MEMBER_REPLACED,
-            rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group_id>.+?) in "
-            rf"\w+ state\. Replacing previously mapped member {_OTHER} with this groupInstanceId\.",
-        ),
-        (
-            _K.STATIC_MEMBER_REPLACED,
-            rf"{_MODERN}Static member with instance id {_INSTANCE} re-joins {_KIND_OF_GROUP} using the \w+ protocol\. "
-            rf"Created a new member {_MEMBER} to replace the existing member {_OTHER}\.",
-        ),
-        (
-            _K.MEMBER_JOINED,
-            rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group_id>.+?) in "
-            rf"\w+ state\. Created a new member id {_MEMBER} for this member and add(?:ed)? to the group\.",
-        ),
-        (
-            _K.MEMBER_JOINED,
-            rf"Pending dynamic member with id {_MEMBER} joins group (?P<group_id>.+?) in \w+ state\. "
-            r"Adding to the group now\.",
-        ),
-        (
-            _K.MEMBER_JOINED,
-            rf"{_MODERN}(?:Static member {_MEMBER} with instance id {_INSTANCE}|Member (?P<dynamic_member_id>\S+)) "
-            rf"joins {_KIND_OF_GROUP}(?: using the \w+ protocol)?\.",
-        ),
-        (
-            _K.TEMPORARILY_LEFT,
-            rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} temporarily left {_KIND_OF_GROUP}\.",
-        ),
-        (
-            _K.LEFT,
-            rf"{_MODERN}(?:Static member {_MEMBER} with instance id {_INSTANCE}|Member (?P<dynamic_member_id>\S+)) "
-            rf"left {_KIND_OF_GROUP}\.",
-        ),
-        (
-            _K.REMOVED,
-            rf"\[Group (?P<group_id>.+?)\] (?:Pending member|Member) {_MEMBER} has left group through explicit "
-            r"`LeaveGroup` request; client reason: (?P<reason>.*)",
-        ),
-        (
-            _K.REMOVED,
-            rf"\[GroupId (?P<group_id>.+?)\] (?:Static member {_MEMBER} with instance id {_INSTANCE}"
-            r"|Dynamic member (?P<dynamic_member_id>\S+)) has left group through explicit `LeaveGroup` request; "
-            r"client reason: (?P<reason>.*)",
-        ),
-        (
-            _K.REMOVED,
-            r"Member MemberMetadata\(memberId=(?P<member_id>.+?), "
-            r"groupInstanceId=(?:None|Some\((?P<instance_id>.+?)\)), .*?\) "
-            r"has left group (?P<group_id>.+?) through explicit `LeaveGroup`; client reason: (?P<reason>.*)",
-        ),
-        (
-            _K.SESSION_EXPIRED,
-            rf"Member {_MEMBER} in group (?P<group_id>.+) has failed, removing it from the group\.?",
-        ),
-        (
-            _K.SESSION_EXPIRED,
-            rf"{_MODERN}(?:Streams member|Member) {_MEMBER} fenced from the group because "
-            r"the member session expired\.+",
-        ),
-        (
-            _K.REBALANCE_TIMED_OUT,
-            rf"{_MODERN}(?:Streams member|Member) {_MEMBER} fenced from the group because (?P<reason>.*)\.",
-        ),
-        (
-            _K.REBALANCE_TIMED_OUT,
-            rf"{_MODERN}Member {_MEMBER} fenced from the group because it (?P<reason>failed to transition .*)\.",
-        ),
-        (
-            _K.REBALANCE_TIMED_OUT,
-            r"Group (?P<group_id>.+) removed (?P<reason>(?:dynamic )?members who haven't .*?): (?P<member_id>.*)",
-        ),
-        (
-            _K.FENCED,
-            r"Request memberId=(?P<member_id>.*?) for static member with groupInstanceId=(?P<instance_id>\S+) "
-            r"is fenced by (?:existing|current) memberId=(?P<other_member_id>\S+) during operation (?P<reason>.*)",
-        ),
-        (
-            _K.FENCED,
-            rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} is fenced by existing member {_OTHER}\.",
-        ),
-        (
-            _K.JOIN_REFUSED,
-            rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} cannot join the group because "
-            rf"the instance id is owned by member {_OTHER}\.",
-        ),
-        (
-            _K.GROUP_LOADED,
-            r"Loaded (?:classic|consumer|share|streams) group (?P<group_id>.+) with (?P<member_count>\d+) members\.",
-        ),
+        (_K.STATIC_MEMBER_REPLACED,
+         rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group_id>.+?) in "
+         rf"\w+ state\. Replacing previously mapped member {_OTHER} with this groupInstanceId\."),
+        (_K.STATIC_MEMBER_REPLACED,
+         rf"{_MODERN}Static member with instance id {_INSTANCE} re-joins {_KIND_OF_GROUP} using the \w+ protocol\. "
+         rf"Created a new member {_MEMBER} to replace the existing member {_OTHER}\."),
+        (_K.MEMBER_JOINED,
+         rf"Static member with groupInstanceId={_INSTANCE} and unknown member id joins group (?P<group_id>.+?) in "
+         rf"\w+ state\. Created a new member id {_MEMBER} for this member and add(?:ed)? to the group\."),
+        (_K.MEMBER_JOINED, rf"Pending dynamic member with id {_MEMBER} joins group (?P<group_id>.+?) in \w+ state\. "
+         r"Adding to the group now\."),
+        (_K.MEMBER_JOINED,
+         rf"{_MODERN}(?:Static member {_MEMBER} with instance id {_INSTANCE}|Member (?P<dynamic_member_id>\S+)) "
+         rf"joins {_KIND_OF_GROUP}(?: using the \w+ protocol)?\."),
+        (_K.TEMPORARILY_LEFT,
+         rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} temporarily left {_KIND_OF_GROUP}\."),
+        (_K.LEFT,
+         rf"{_MODERN}(?:Static member {_MEMBER} with instance id {_INSTANCE}|Member (?P<dynamic_member_id>\S+)) "
+         rf"left {_KIND_OF_GROUP}\."),
+        (_K.REMOVED,
+         rf"\[Group (?P<group_id>.+?)\] (?:Pending member|Member) {_MEMBER} has left group through explicit "
+         r"`LeaveGroup` request; client reason: (?P<reason>.*)"),
+        (_K.REMOVED, rf"\[GroupId (?P<group_id>.+?)\] (?:Static member {_MEMBER} with instance id {_INSTANCE}"
+         r"|Dynamic member (?P<dynamic_member_id>\S+)) has left group through explicit `LeaveGroup` request; "
+         r"client reason: (?P<reason>.*)"),
+        (_K.REMOVED, r"Member MemberMetadata\(memberId=(?P<member_id>.+?), "
+         r"groupInstanceId=(?:None|Some\((?P<instance_id>.+?)\)), .*?\) "
+         r"has left group (?P<group_id>.+?) through explicit `LeaveGroup`; client reason: (?P<reason>.*)"),
+        (_K.SESSION_EXPIRED, rf"Member {_MEMBER} in group (?P<group_id>.+) has failed, removing it from the group\.?"),
+        (_K.SESSION_EXPIRED, rf"{_MODERN}(?:Streams member|Member) {_MEMBER} fenced from the group because "
+         r"the member session expired\.+"),
+        (_K.REBALANCE_TIMED_OUT,
+         rf"{_MODERN}(?:Streams member|Member) {_MEMBER} fenced from the group because (?P<reason>.*)\."),
+        (_K.REBALANCE_TIMED_OUT,
+         rf"{_MODERN}Member {_MEMBER} fenced from the group because it (?P<reason>failed to transition .*)\."),
+        (_K.REBALANCE_TIMED_OUT,
+         r"Group (?P<group_id>.+) removed (?P<reason>(?:dynamic )?members who haven't .*?): (?P<member_id>.*)"),
+        (_K.FENCED,
+         r"Request memberId=(?P<member_id>.*?) for static member with groupInstanceId=(?P<instance_id>\S+) "
+         r"is fenced by (?:existing|current) memberId=(?P<other_member_id>\S+) during operation (?P<reason>.*)"),
+        (_K.FENCED,
+         rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} is fenced by existing member {_OTHER}\."),
+        (_K.JOIN_REFUSED,
+         rf"{_MODERN}Static member {_MEMBER} with instance id {_INSTANCE} cannot join the group because "
+         rf"the instance id is owned by member {_OTHER}\."),
+        (_K.GROUP_LOADED,
+         r"Loaded (?:classic|consumer|share|streams) group (?P<group_id>.+) with (?P<member_count>\d+) members\."),
         (_K.GROUP_LOADED, r"Loading group metadata for (?P<group_id>.+) with generation (?P<group_generation>\d+)"),
     )
-)
+)  # fmt: skip
 _TELLING = ("Preparing to rebalance", "Stabilized group", "Bumped", "session expired", "is fenced by", "has left group")
 """Words that only lines of interest hold. One that no pattern reads means that the wording changed in this version,
 and a count of zero would be worth nothing."""
@@ -222,13 +170,7 @@ class LogParser:
         self._known: dict[str, GroupEvent] = {}  # member id -> an event that names its group
 
     def parse(self, lines: Iterable[str]) -> Iterator[GroupEvent]:
-        """Yield one record per line of interest, in order.
-
-        Raises
-        ------
-        ValueError
-            When a line of interest is worded in a way that this module does not know.
-        """
+        """Yield one record per line of interest, in order."""
         for line in lines:
             event = self._parse_line(line.rstrip("\n"))
             if event is not None:
@@ -258,18 +200,12 @@ class LogParser:
         fields["member_id"] = fields.get("member_id") or dynamic
         numbers = {name: int(value) for name in _NUMBERS if (value := fields.pop(name, None)) is not None}
         return GroupEvent(
-            kind=kind,
-            at_ms=at_ms,
-            node_id=self._node_id,
-            group_id=fields.get("group_id"),
-            member_id=fields["member_id"],
-            other_member_id=fields.get("other_member_id"),
-            instance_id=fields.get("instance_id"),
-            reason=fields.get("reason"),
-            group_generation=numbers.get("group_generation"),
-            group_epoch=numbers.get("group_epoch"),
+            kind=kind, at_ms=at_ms, node_id=self._node_id, group_id=fields.get("group_id"),
+            member_id=fields["member_id"], other_member_id=fields.get("other_member_id"),
+            instance_id=fields.get("instance_id"), reason=fields.get("reason"),
+            group_generation=numbers.get("group_generation"), group_epoch=numbers.get("group_epoch"),
             member_count=numbers.get("member_count"),
-        )
+        )  # fmt: skip
 
     def _complete(self, event: GroupEvent) -> GroupEvent:
         if event.group_id is None:

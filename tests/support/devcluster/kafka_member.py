@@ -29,10 +29,8 @@ class MemberEvent:
 
     Parameters
     ----------
-    error
-        librdkafka's name of the error (`_FATAL`, `_AUTHENTICATION`, `GROUP_AUTHORIZATION_FAILED`).
-    text
-        Its message; for `_FATAL` only the message tells the cause.
+    error: librdkafka's name of the error (`_FATAL`, `_AUTHENTICATION`, `GROUP_AUTHORIZATION_FAILED`).
+    text: its message; for `_FATAL` only the message tells the cause.
     """
 
     kind: str
@@ -47,8 +45,7 @@ class Member:
 
     Parameters
     ----------
-    settings
-        librdkafka's consumer settings, `bootstrap.servers` and `group.id` among them.
+    settings: librdkafka's consumer settings, `bootstrap.servers` and `group.id` among them.
     """
 
     def __init__(self, settings: Mapping[str, str | int], topic: str) -> None:
@@ -69,13 +66,7 @@ class Member:
         return self._process.poll() is None
 
     def wait_for(self, condition: Callable[[MemberEvent], bool], timeout_s: float = 30.0) -> MemberEvent:
-        """Return the first event, past ones included, that fulfils a condition.
-
-        Raises
-        ------
-        TimeoutError
-            When none came in time; the text lists what came.
-        """
+        """Return the first event, past ones included, that fulfils a condition."""
         deadline_s = time.monotonic() + timeout_s
         seen = 0
         while True:

@@ -17,8 +17,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-_STATE, _START_TICKS = 0, 19
-"""Positions after the command name in /proc/<pid>/stat (proc(5): fields 3 and 22)."""
+from support.devcluster.process import machine_boot_id, start_time_ticks
 
 _MAIN_CLASSES = frozenset((b"kafka.Kafka", b"kafka.tools.StorageTool"))
 
@@ -38,19 +37,17 @@ def spawn(argv: Sequence[str], *, log: Path, cwd: Path) -> ProcessStamp:
         child = subprocess.Popen(  # the pid file, not this object, is the handle
             argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=cwd, start_new_session=True
         )
-    stat = _stat(child.pid)
-    if stat is None:
+    start_ticks = start_time_ticks(child.pid)
+    if start_ticks is None:
         raise RuntimeError(f"{argv[0]} ended at once, see {log}")
     child.returncode = 0  # detached on purpose: silences the ResourceWarning of Popen.__del__
-    return ProcessStamp(pid=child.pid, start_ticks=int(stat[_START_TICKS]), boot_id=_boot_id())
+    return ProcessStamp(pid=child.pid, start_ticks=start_ticks, boot_id=machine_boot_id())
 
 
 def is_alive(stamp: ProcessStamp) -> bool:
     """Say whether exactly this process still runs; a zombie does not."""
     _reap(stamp.pid)
-    stat = _stat(stamp.pid)
-    same = stat is not None and int(stat[_START_TICKS]) == stamp.start_ticks and stamp.boot_id == _boot_id()
-    return same and stat is not None and stat[_STATE] not in "ZX"
+    return start_time_ticks(stamp.pid) == stamp.start_ticks and stamp.boot_id == machine_boot_id()
 
 
 def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]]) -> bool:
@@ -58,8 +55,7 @@ def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]])
 
     Parameters
     ----------
-    signals
-        Pairs of a signal and the seconds to wait for the end after it.
+    signals: pairs of a signal and the seconds to wait for the end after it.
 
     Returns
     -------
@@ -82,13 +78,7 @@ def end(stamp: ProcessStamp, *, signals: Sequence[tuple[signal.Signals, float]])
 
 
 def send(stamp: ProcessStamp, number: signal.Signals) -> None:
-    """Send one signal (SIGSTOP, SIGCONT) to exactly this process.
-
-    Raises
-    ------
-    ProcessLookupError
-        When the process has ended.
-    """
+    """Send one signal (SIGSTOP, SIGCONT) to exactly this process."""
     handle = os.pidfd_open(stamp.pid)
     try:
         if not is_alive(stamp):
@@ -124,13 +114,12 @@ def processes_naming(path: Path) -> list[ProcessStamp]:
             arguments = (entry / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue
-        stat = _stat(int(entry.name))
+        start_ticks = start_time_ticks(int(entry.name))
         is_broker = not _MAIN_CLASSES.isdisjoint(arguments) and any(
             argument.startswith(prefix) for argument in arguments
         )
-        if is_broker and stat is not None:
-            stamp = ProcessStamp(pid=int(entry.name), start_ticks=int(stat[_START_TICKS]), boot_id=_boot_id())
-            found.append(stamp)
+        if is_broker and start_ticks is not None:
+            found.append(ProcessStamp(pid=int(entry.name), start_ticks=start_ticks, boot_id=machine_boot_id()))
     return [stamp for stamp in found if is_alive(stamp)]
 
 
@@ -142,18 +131,6 @@ def wait_until_gone(stamp: ProcessStamp, timeout_s: float) -> bool:
             return False
         time.sleep(0.05)
     return True
-
-
-def _stat(pid: int) -> list[str] | None:
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    return text[text.rindex(")") + 2 :].split()  # the command name may hold spaces and parentheses
-
-
-def _boot_id() -> str:
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def _reap(pid: int) -> None:

@@ -20,14 +20,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from support.devcluster.kafka_config import CONTROLLER, BrokerSettings
+from support.devcluster.layout import state_root
 
 _FORMAT = 1
 _LOWEST_PORT = 15_000
-
-
-def state_root() -> Path:
-    """Return the folder that holds the state of every test cluster."""
-    return Path(os.environ.get("XDG_RUNTIME_DIR") or "/var/tmp") / "staticgroup-devcluster"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +49,7 @@ class ClusterState:
         return self.folder / "tls"
 
     def bootstrap(self, listener: str) -> str:
-        """Return `host:port,…` of one listener on every node.
-
-        Raises
-        ------
-        KeyError
-            When the cluster has no such listener.
-        """
+        """Return `host:port,…` of one listener on every node."""
         return ",".join(f"{self.settings.bind}:{self.ports[node][listener]}" for node in sorted(self.ports))
 
 
@@ -102,13 +92,7 @@ def load_state(name: str) -> ClusterState | None:
 
 @contextmanager
 def lock_folder(folder: Path, timeout_s: float = 300.0) -> Iterator[None]:
-    """Hold a folder exclusively, creating it when needed; a holder may remove it.
-
-    Raises
-    ------
-    TimeoutError
-        When another process held it for `timeout_s`.
-    """
+    """Hold a folder exclusively, creating it when needed; a holder may remove it."""
     deadline_s = time.monotonic() + timeout_s
     with ExitStack() as stack:
         while True:

@@ -27,13 +27,7 @@ class Coordinator:
 
 
 def find_coordinator(address: tuple[str, int], group_id: str, timeout_s: float = 5.0) -> Coordinator:
-    """Ask one broker for the coordinator of a group, over PLAINTEXT.
-
-    Raises
-    ------
-    OSError
-        When the broker cannot be reached or closes the connection.
-    """
+    """Ask one broker for the coordinator of a group, over PLAINTEXT."""
     group = group_id.encode()
     body = struct.pack(">hhih", _FIND_COORDINATOR, 0, 1, len(_CLIENT_ID)) + _CLIENT_ID
     body += struct.pack(">h", len(group)) + group

@@ -42,13 +42,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def chosen_cluster() -> str:
-    """Return `kind` or `local`: what `CLUSTER` says, else `kind` when a container engine answers.
-
-    Raises
-    ------
-    SystemExit
-        When `CLUSTER` says anything else.
-    """
+    """Return `kind` or `local`: what `CLUSTER` says, else `kind` when a container engine answers."""
     wish = os.environ.get("CLUSTER", "")
     if wish in ("kind", "local"):
         return wish
@@ -235,8 +229,7 @@ def read_configuration(path: Path) -> tuple[tuple[NodeWish, ...], tuple[str, ...
 
     Parameters
     ----------
-    path
-        YAML or JSON of `kind.x-k8s.io/v1alpha4`. `nodes` (role, labels), `featureGates` and `runtimeConfig` are
+    path: YAML or JSON of `kind.x-k8s.io/v1alpha4`. `nodes` (role, labels), `featureGates` and `runtimeConfig` are
         honoured; whatever else it has is named in a warning.
 
     Returns

@@ -27,13 +27,7 @@ def state_root() -> Path:
 
 
 def cluster_directory(name: str) -> Path:
-    """Return the directory of a cluster, which need not exist.
-
-    Raises
-    ------
-    ValueError
-        When the name is no DNS label, or too long for the paths of its sockets.
-    """
+    """Return the directory of a cluster, which need not exist."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"cluster name {name!r}: lower-case letters, digits and '-', at most 32")
     path = state_root() / name
@@ -83,7 +77,6 @@ class ClusterState:
 
     @property
     def network(self) -> ClusterNetwork:
-        """The cluster's network."""
         return ClusterNetwork(cluster_id=self.id, second_octet=self.second_octet)
 
     def save(self) -> None:
@@ -109,14 +102,8 @@ def new_state(
     )  # fmt: skip
 
 
-def new_node(state: ClusterState, role: str, labels: Mapping[str, str] | None = None) -> NodeRecord:
-    """Describe one more node of a cluster: on the lowest free index.
-
-    Raises
-    ------
-    ValueError
-        When the role is taken or the cluster is full.
-    """
+def new_node(state: ClusterState, role: str, labels: Mapping[str, str]) -> NodeRecord:
+    """Describe one more node of a cluster: on the lowest free index."""
     if any(node.role == role for node in state.nodes):
         raise ValueError(f"node {state.name}-{role} exists already")
     if not _NAME.fullmatch(role):
@@ -131,7 +118,7 @@ def new_node(state: ClusterState, role: str, labels: Mapping[str, str] | None = 
         name=f"{state.name}-{role}", role=role, index=index, address=network.node_address(index),
         pod_subnet=network.pod_subnet(index), network_namespace=network.namespace(index),
         cgroup=f"{state.cgroup}/{role}", directory=str(directory),
-        containerd_socket=str(directory / "containerd.sock"), labels=dict(labels or {}),
+        containerd_socket=str(directory / "containerd.sock"), labels=dict(labels),
     )  # fmt: skip
 
 

@@ -14,31 +14,18 @@ from .progress import step
 
 # Program that must be there → Debian package that has it.
 PACKAGES = {
-    "containerd": "containerd",
-    "ctr": "containerd",
-    "runc": "runc",
-    "iptables": "iptables",
-    "conntrack": "conntrack",
-    "ip": "iproute2",
-    "nsenter": "util-linux",
-    "openssl": "openssl",
-    "cc": "gcc",
-    "buildah": "buildah",
-    "debootstrap": "debootstrap",
-    "/usr/lib/cni/ptp": "containernetworking-plugins",
+    "containerd": "containerd", "ctr": "containerd", "runc": "runc", "iptables": "iptables", "conntrack": "conntrack",
+    "ip": "iproute2", "nsenter": "util-linux", "openssl": "openssl", "cc": "gcc", "buildah": "buildah",
+    "debootstrap": "debootstrap", "/usr/lib/cni/ptp": "containernetworking-plugins",
     "/usr/include/stdio.h": "libc6-dev",
-}
+}  # fmt: skip
 CNI_PROGRAMS = Path("/usr/lib/cni")
 
 # Source: kubelet, pkg/kubelet/cm/container_manager_linux.go, setupKernelTunables.
 _KERNEL_SETTINGS = (
-    "vm/overcommit_memory",
-    "vm/panic_on_oom",
-    "kernel/panic",
-    "kernel/panic_on_oops",
-    "kernel/keys/root_maxkeys",
+    "vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
-)
+)  # fmt: skip
 # Paths that are constants in kubelet, containerd and CNI, so that all clusters of a machine share them.
 _SHARED_DIRECTORIES = ("/var/lib/kubelet", "/var/log/containers", "/var/lib/cni", "/run/containerd")
 _NOTE = ".machine.json"
@@ -55,13 +42,7 @@ def missing_packages() -> list[str]:
 
 
 def ensure_requirements() -> None:
-    """Install the missing distribution packages, or name them.
-
-    Raises
-    ------
-    RuntimeError
-        When this is not root on Linux, or packages are missing and there is no apt-get.
-    """
+    """Install the missing distribution packages, or name them."""
     packages = missing_packages()
     if os.geteuid() != 0:
         also = f"; these packages are missing too: {' '.join(packages)}" if packages else ""

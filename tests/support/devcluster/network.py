@@ -150,15 +150,8 @@ def free_second_octet(cluster_id: str, claimed: Collection[int]) -> int:
 
     Parameters
     ----------
-    cluster_id
-        Hexadecimal digits.
-    claimed
-        Second octets of the other clusters of this machine, running or not.
-
-    Raises
-    ------
-    RuntimeError
-        When all 120 are taken.
+    cluster_id: hexadecimal digits.
+    claimed: second octets of the other clusters of this machine, running or not.
     """
     routes = _routed_subnets()
     first = int(cluster_id, 16)

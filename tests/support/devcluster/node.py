@@ -111,11 +111,6 @@ class Node:
 
         A kubelet that ended, or whose node is not Ready after 40 s, is started once more with its runtime, as a
         machine's systemd does; what both had written until then is said, so that it is not lost with the cluster.
-
-        Raises
-        ------
-        RuntimeError
-            When it is not Ready within 90 s more; the text has the end of the kubelet's log.
         """
         client = ControlPlane(state=self.state).client()
 
@@ -174,13 +169,7 @@ class Node:
         self.await_ready(since)
 
     def unplug(self) -> None:
-        """Cut the node off the network: kubelet and pods live on, and reach neither API server nor brokers.
-
-        Raises
-        ------
-        ValueError
-            For the control plane's node, which would take the API server with it.
-        """
+        """Cut the node off the network: kubelet and pods live on, and reach neither API server nor brokers."""
         if self.record.role == CONTROL_PLANE:
             raise ValueError("the control plane's node cannot be unplugged")
         run(["ip", "link", "set", self.state.network.host_interface(self.record.index), "down"])
@@ -221,10 +210,9 @@ class Node:
 
     def _start(self, name: str, command: list[str | Path]) -> None:
         self.process(name).start(
-            command,
-            cgroup_files=cgroups.service_files(self.record.cgroup),
+            command, cgroup_files=cgroups.service_files(self.record.cgroup),
             network_namespace=self.record.network_namespace,
-        )
+        )  # fmt: skip
 
 
 def now_rfc3339() -> str:

@@ -59,12 +59,9 @@ def write_configuration(
 
     Parameters
     ----------
-    state, node
-        The cluster and its node.
-    pause_image
-        Reference of the imported pause image.
-    client
-        A client with the node's own token, for the kubeconfig; None while there is no API server yet.
+    state, node: the cluster and its node.
+    pause_image: reference of the imported pause image.
+    client: a client with the node's own token, for the kubeconfig; None while there is no API server yet.
     """
     directory = Path(node.directory)
     (directory / "cni").mkdir(parents=True, exist_ok=True)
@@ -88,16 +85,13 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
 
 def _cni(state: ClusterState, node: NodeRecord) -> dict[str, Any]:
     addresses = {
-        "type": "host-local",
-        "dataDir": f"{node.directory}/cni-addresses",
-        "ranges": [[{"subnet": node.pod_subnet}]],
+        "type": "host-local", "dataDir": f"{node.directory}/cni-addresses", "ranges": [[{"subnet": node.pod_subnet}]],
         "routes": [{"dst": "0.0.0.0/0"}],
-    }
+    }  # fmt: skip
     return {
-        "cniVersion": "0.4.0",
-        "name": cni_network_name(state),
+        "cniVersion": "0.4.0", "name": cni_network_name(state),
         "plugins": [{"type": "ptp", "ipMasq": False, "ipam": addresses}],
-    }
+    }  # fmt: skip
 
 
 def _kubelet(node: NodeRecord) -> dict[str, Any]:
@@ -119,15 +113,9 @@ def _kubelet(node: NodeRecord) -> dict[str, Any]:
         "evictionHard": {
             "memory.available": "50Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%",
         },
-        "imageGCHighThresholdPercent": 100,
-        "localStorageCapacityIsolation": False,
-        "failSwapOn": False,
-        "oomScoreAdj": 0,
-        "maxOpenFiles": 20000,
-        "makeIPTablesUtilChains": False,
-        "nodeStatusUpdateFrequency": "2s",
-        "nodeLeaseDurationSeconds": 4,
-        "shutdownGracePeriod": "0s",
+        "imageGCHighThresholdPercent": 100, "localStorageCapacityIsolation": False, "failSwapOn": False,
+        "oomScoreAdj": 0, "maxOpenFiles": 20000, "makeIPTablesUtilChains": False, "nodeStatusUpdateFrequency": "2s",
+        "nodeLeaseDurationSeconds": 4, "shutdownGracePeriod": "0s",
         # Only this machine reaches the bridge.
         "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
         "authorization": {"mode": "AlwaysAllow"},
@@ -136,12 +124,9 @@ def _kubelet(node: NodeRecord) -> dict[str, Any]:
 
 def _kube_proxy(state: ClusterState, node: NodeRecord) -> dict[str, Any]:
     return {
-        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
-        "kind": "KubeProxyConfiguration",
-        "mode": "iptables",
-        "clientConnection": {"kubeconfig": state.kubeconfig},
-        "clusterCIDR": state.subnet,
+        "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration", "mode": "iptables",
+        "clientConnection": {"kubeconfig": state.kubeconfig}, "clusterCIDR": state.subnet,
         "hostnameOverride": node.name,
         # conntrack's limits belong to the machine and cannot be set from a network namespace.
         "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
-    }
+    }  # fmt: skip

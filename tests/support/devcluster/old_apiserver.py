@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import secrets
-import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from support.fault_proxy.free_port import free_port
 
 from . import versions
 from .apiserver_client import ApiServerClient, write_private_json
@@ -73,7 +74,7 @@ def api_server(directory: Path, program: Path, *arguments: str) -> Iterator[OldA
     ----------
     program, arguments: the program, and its arguments beside the addresses and keys of this one.
     """
-    ports = [_free_port() for _ in range(3)]
+    ports = [free_port() for _ in range(3)]
     etcd, server = (Process(name=name, directory=directory) for name in ("etcd", "kube-apiserver"))
     pki, token = directory / "pki", secrets.token_hex(16)
     pki.mkdir(parents=True)
@@ -112,9 +113,3 @@ def api_server(directory: Path, program: Path, *arguments: str) -> Iterator[OldA
     finally:
         for process in (server, etcd):
             process.stop(grace_s=0)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -60,26 +60,18 @@ class Process:
         return int(pid)
 
     def start(
-        self,
-        command: Sequence[str | Path],
-        *,
-        cgroup_files: Iterable[Path] = (),
-        network_namespace: str | None = None,
+        self, command: Sequence[str | Path], *, cgroup_files: Iterable[Path] = (), network_namespace: str | None = None,
         environment: Mapping[str, str] | None = None,
-    ) -> int:
+    ) -> int:  # fmt: skip
         """Start the program unless it already runs.
 
         Parameters
         ----------
-        command
-            Program and arguments.
-        cgroup_files
-            `cgroup.procs` files that the process enters first, so that its children are found there.
-        network_namespace
-            Name of the network namespace to run in; None means the host's. Only the network differs: `ip netns exec`
-            would mount a fresh /sys and hide the cgroups.
-        environment
-            Replaces the environment; None inherits it.
+        command: program and arguments.
+        cgroup_files: `cgroup.procs` files that the process enters first, so that its children are found there.
+        network_namespace: name of the network namespace to run in; None means the host's. Only the network differs: `ip
+            netns exec` would mount a fresh /sys and hide the cgroups.
+        environment: replaces the environment; None inherits it.
 
         Returns
         -------
@@ -144,7 +136,6 @@ class Process:
 
 
 def machine_boot_id() -> str:
-    """Return the boot id of this machine."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -158,13 +149,7 @@ def signal_each(pids: Iterable[int], number: signal.Signals = signal.SIGKILL) ->
 
 
 def run(command: Sequence[str | Path], *, stdin: bytes | None = None, check: bool = True) -> str:
-    """Run a short command and return its standard output.
-
-    Raises
-    ------
-    RuntimeError
-        When it fails and `check` is set; the text names the command and what it said.
-    """
+    """Run a short command and return its standard output."""
     words = [str(word) for word in command]
     done = subprocess.run(words, input=stdin, capture_output=True, check=False)
     if check and done.returncode != 0:

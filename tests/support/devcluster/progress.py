@@ -45,17 +45,9 @@ def await_condition(what: str, holds: Callable[[], bool], deadline_s: float, pol
 
     Parameters
     ----------
-    what
-        The condition in words, for the error.
-    holds
-        A callable without parameters that returns whether the condition holds.
-    deadline_s, poll_s
-        Seconds to wait at most, and between two checks.
-
-    Raises
-    ------
-    TimeoutError
-        When the condition does not hold within the deadline.
+    what: the condition in words, for the error.
+    holds: a callable without parameters that returns whether the condition holds.
+    deadline_s, poll_s: seconds to wait at most, and between two checks.
     """
     ends = time.monotonic() + deadline_s
     while not holds():

@@ -19,17 +19,11 @@ def required_module_version(module: str) -> str:
 
     Parameters
     ----------
-    module
-        Module path, for instance `k8s.io/kubernetes`.
+    module: module path, for instance `k8s.io/kubernetes`.
 
     Returns
     -------
     The version with its leading `v`.
-
-    Raises
-    ------
-    LookupError
-        When go.mod does not require the module.
     """
     text = (GO_MODULE / "go.mod").read_text()
     found = re.search(rf"^(?:require )?\s*{re.escape(module)} (v\S+)", text, re.MULTILINE)

@@ -21,13 +21,7 @@ LOOKED_S = 4.0
 
 
 def carry_out(ground: Ground, batch: Batch) -> dict[str, Any]:
-    """Let a batch of drills go through a failure of the node; returns figures.
-
-    Raises
-    ------
-    AssertionError
-        When a living member was removed, or what should have come of a drill did not.
-    """
+    """Let a batch of drills go through a failure of the node; returns figures."""
     ground.prepare(batch.evidence, replicas=batch.operators)
     cases = {_case(ground, batch, n): drill for n, drill in enumerate(batch.drills)}
     try:

@@ -24,10 +24,8 @@ from support.scene.figures import FIGURES
 SEED_VARIABLE = "DRILL_SEED"
 DRILLS_MIN = 200
 PROVIDER_IDS = (
-    "aws:///eu-west-1a/i-0123456789abcdef0",
-    "gce://shop/europe-west1-b/node-1",
-    "kind://docker/kind/node-1",
-)
+    "aws:///eu-west-1a/i-0123456789abcdef0", "gce://shop/europe-west1-b/node-1", "kind://docker/kind/node-1",
+)  # fmt: skip
 """The last one names no cloud."""
 BLOCK = 4
 """Batches one after the other that share what the operator may conclude, because another setting starts it again."""

@@ -104,11 +104,9 @@ class Ground:
     def hold(self, cases: Sequence[Case], *, alive: bool = True) -> None:
         """Look for a while whether every member stays, and every process with it; the status must say why."""
         until(
-            lambda: all(c.is_reported() for c in cases),
-            deadline_s=120,
-            what=f"{[c.act.name for c in cases]} reported as held",
-            poll_s=0.5,
-        )
+            lambda: all(c.is_reported() for c in cases), deadline_s=120,
+            what=f"{[c.act.name for c in cases]} reported as held", poll_s=0.5,
+        )  # fmt: skip
 
         def untouched() -> bool:
             lives = [self.lives.is_alive(u) for c in cases for u in c.gone_uids]
@@ -132,20 +130,16 @@ class Ground:
     def await_settled(self, cases: Sequence[Case], deadline_s: float = 60) -> None:
         """Wait until every departed member is removed, or the status says that it waits."""
         until(
-            lambda: all(c.is_reported() for c in cases),
-            deadline_s=deadline_s,
-            what="members removed or reported as held",
-            poll_s=0.5,
-        )
+            lambda: all(c.is_reported() for c in cases), deadline_s=deadline_s,
+            what="members removed or reported as held", poll_s=0.5,
+        )  # fmt: skip
 
     def await_ended(self, cases: Sequence[Case]) -> None:
         """Wait until no process of the pods that went lives, by the process table."""
         until(
-            lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids),
-            deadline_s=90,
-            what="zombies ended",
-            poll_s=0.5,
-        )
+            lambda: not any(self.lives.is_alive(u) for c in cases for u in c.gone_uids), deadline_s=90,
+            what="zombies ended", poll_s=0.5,
+        )  # fmt: skip
 
     def judge(self, cases: Sequence[Case]) -> None:
         """Assert what holds of every drill: no live member was removed, and no session ran out meanwhile."""

@@ -42,11 +42,9 @@ class KubeFault(StrEnum):
 
 
 _REFUSALS: Mapping[KubeFault, tuple[int, str]] = {
-    KubeFault.CONFLICT: (409, "Conflict"),
-    KubeFault.GONE: (410, "Expired"),
-    KubeFault.THROTTLED: (429, "TooManyRequests"),
-    KubeFault.INTERNAL_ERROR: (500, "InternalError"),
-}
+    KubeFault.CONFLICT: (409, "Conflict"), KubeFault.GONE: (410, "Expired"),
+    KubeFault.THROTTLED: (429, "TooManyRequests"), KubeFault.INTERNAL_ERROR: (500, "InternalError"),
+}  # fmt: skip
 
 
 def status_object(code: int, reason: str) -> dict[str, object]:
@@ -90,11 +88,9 @@ class KubeProxy:
         """Listen on a free port of loopback."""
         connector = aiohttp.TCPConnector(ssl=self._trust, limit=0)
         self._session = aiohttp.ClientSession(
-            connector=connector,
-            timeout=aiohttp.ClientTimeout(total=None),
-            read_bufsize=LINE_MAX_BYTES,
+            connector=connector, timeout=aiohttp.ClientTimeout(total=None), read_bufsize=LINE_MAX_BYTES,
             auto_decompress=True,
-        )
+        )  # fmt: skip
         app = web.Application(client_max_size=BODY_MAX_BYTES)
         app.router.add_route("*", "/{path:.*}", self._answer)
         self._runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)

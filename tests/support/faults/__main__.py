@@ -31,16 +31,9 @@ def write_page(results: Sequence[dict[str, Any]]) -> None:
     removed = sum(each.get("live_members_removed", 0) for each in results)
     rows = [*{(each["fault"], each["phase"]): each for each in results if "fault" in each}.values()]
     lines = [
-        "",
-        *summary(rows, removed),
-        "",
-        *table(rows, FRONT_FAULTS),
-        "",
-        *table(rows, tuple(KafkaFault)),
-        "",
-        *said(rows, ALL_FAULTS),
-        "",
-    ]
+        "", *summary(rows, removed), "", *table(rows, FRONT_FAULTS), "", *table(rows, tuple(KafkaFault)), "",
+        *said(rows, ALL_FAULTS), "",
+    ]  # fmt: skip
     before, _, rest = PAGE.read_text().partition(BEGIN)
     PAGE.write_text(before + BEGIN + "\n".join(lines) + END + rest.partition(END)[2])
 
@@ -50,12 +43,9 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m support.faults", description=__doc__)
     parser.add_argument("--cluster", default="sg-faults", help="name of cluster and broker (default: %(default)s)")
     parser.add_argument(
-        "--faults",
-        nargs="+",
-        metavar="FAULT",
-        default=[str(f) for f in ALL_FAULTS],
+        "--faults", nargs="+", metavar="FAULT", default=[str(f) for f in ALL_FAULTS],
         choices=[str(f) for f in ALL_FAULTS],
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--phases", nargs="+", metavar="PHASE", default=[str(p) for p in Phase], choices=[str(p) for p in Phase]
     )

@@ -41,7 +41,6 @@ class OperatorProcess:
         return self.folder / "operator.log"
 
     def start(self) -> None:
-        """Start it."""
         settings = {
             "WATCH_NAMESPACES": self.namespace, "NAMESPACE": self.namespace, "IDENTITY": f"{self.namespace}-operator",
             "HEALTH_PORT": str(self.port), **self.settings,

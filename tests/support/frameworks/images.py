@@ -35,13 +35,7 @@ def load_spring_image(cluster: Cluster) -> None:
 
 
 def load_franz_image(cluster: Cluster) -> None:
-    """Build the program of franz-go where its inputs changed, and load it into every node.
-
-    Raises
-    ------
-    RuntimeError
-        When Go is missing, or cannot resolve or compile something; with what it said.
-    """
+    """Build the program of franz-go where its inputs changed, and load it into every node."""
     source = HERE / "franz"
 
     def compile_it(folder: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from support.connect_pods.image import MODULES
@@ -18,7 +17,7 @@ from support.devcluster.cache import built, digest
 from support.devcluster.cluster import Cluster
 from support.devcluster.images import build_image
 from support.devcluster.java_application import java_runtime
-from support.devcluster.kafka_jars import MAVEN_TIMEOUT_S, RESOURCES, ensure_tools
+from support.devcluster.kafka_jars import COPY_JARS, RESOURCES, ensure_tools, maven
 from support.devcluster.progress import say, step
 
 HERE = Path(__file__).parent
@@ -61,14 +60,8 @@ def version() -> str:
 def _jars(kafka: str) -> Path:
     def fetch(folder: Path) -> None:
         shutil.copy(HERE / "pom.xml", folder / "pom.xml")
-        command = ["mvn", "-B", "-q", f"-Dkafka.version={kafka}", "dependency:copy-dependencies"]
         with step(f"fetch the jars of Kafka {kafka} and its tools"):
-            done = subprocess.run(
-                [*command, "-DoutputDirectory=libs", "-DincludeScope=runtime"],
-                cwd=folder, capture_output=True, text=True, check=False, timeout=MAVEN_TIMEOUT_S,
-            )  # fmt: skip
-        if done.returncode != 0:
-            raise RuntimeError(f"Maven could not fetch Kafka {kafka}: {done.stdout[-500:]}")
+            maven([f"-Dkafka.version={kafka}", *COPY_JARS], folder)
 
     ensure_tools(say)
     return built(f"kafka-distribution-{kafka}-{digest(HERE / 'pom.xml')}", fetch) / "libs"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from support.devcluster.cluster import Cluster
 from support.devcluster.kafka_broker import down as kafka_down
 from support.devcluster.kafka_broker import leftovers as kafka_leftovers
-from support.devcluster.kafka_state import state_root
+from support.devcluster.layout import state_root
 from support.devcluster.leftovers import leftovers
 from support.devcluster.programs import helm_program
 from support.devcluster.progress import say
@@ -47,12 +47,9 @@ def cluster_environment(name: str) -> dict[str, str]:
     """Return the variables by which tests find a running development cluster."""
     state = Cluster.load(name).state
     return {
-        "KUBECTL": f"{state.bin_directory}/kubectl",
-        "KUBECONFIG": state.kubeconfig,
-        "HELM": str(helm_program()),
-        "OPERATOR_IMAGE": OPERATOR_IMAGE,
-        "CLUSTER": "local",
-    }
+        "KUBECTL": f"{state.bin_directory}/kubectl", "KUBECONFIG": state.kubeconfig, "HELM": str(helm_program()),
+        "OPERATOR_IMAGE": OPERATOR_IMAGE, "CLUSTER": "local",
+    }  # fmt: skip
 
 
 def with_cluster(name: str, command: Sequence[str]) -> int:

@@ -56,13 +56,7 @@ class Departure:
 
 
 def dead_before_ms(departure: Departure, lives: Iterable[Life]) -> int:
-    """Return by how many milliseconds the process was gone before its member was removed; negative: it was alive.
-
-    Raises
-    ------
-    LookupError
-        When the process table knows no process of this id from that time, so that nothing can be said.
-    """
+    """Return by how many milliseconds the process was gone before its member was removed; negative: it was alive."""
     last_seen_ms = [
         life.last_seen_ms
         for life in lives
@@ -93,11 +87,9 @@ def last_partitions(voice: PodVoice) -> frozenset[int]:
 
 
 def departures(
-    sightings: Iterable[PodSighting],
-    removals: Collection[GroupEvent],
-    voices: Mapping[str, PodVoice],
+    sightings: Iterable[PodSighting], removals: Collection[GroupEvent], voices: Mapping[str, PodVoice],
     survivors: Collection[str],
-) -> list[Departure]:
+) -> list[Departure]:  # fmt: skip
     """Join the three accounts; pods whose member has not been removed yet are left out.
 
     Parameters
@@ -118,18 +110,13 @@ def departures(
         heirs = [voices[uid] for uid in survivors]
         found.append(
             Departure(
-                pod_name=sighting.name,
-                uid=sighting.uid,
-                instance_id=voice.instance_id() or "",
-                member_id=member_id,
-                joined_at_ms=voice.of_kind("assigned")[0]["at_ms"],
-                partitions=partitions,
-                terminal_at_ms=sighting.terminal_at_ms,
-                removed_at_ms=removed_at_ms[member_id],
+                pod_name=sighting.name, uid=sighting.uid, instance_id=voice.instance_id() or "", member_id=member_id,
+                joined_at_ms=voice.of_kind("assigned")[0]["at_ms"], partitions=partitions,
+                terminal_at_ms=sighting.terminal_at_ms, removed_at_ms=removed_at_ms[member_id],
                 assigned_at_ms=_covered_at_ms(heirs, "assigned", partitions, removed_at_ms[member_id]),
                 consumed_at_ms=_covered_at_ms(heirs, "consumed", partitions, removed_at_ms[member_id]),
             )
-        )
+        )  # fmt: skip
     return found
 
 

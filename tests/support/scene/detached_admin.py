@@ -37,8 +37,7 @@ class DetachedAdmin(BrokerAdmin):
 
     Parameters
     ----------
-    bootstrap
-        PLAINTEXT addresses.
+    bootstrap: PLAINTEXT addresses.
     """
 
     def __init__(self, bootstrap: str) -> None:

@@ -45,20 +45,11 @@ def prompt_s(quiet_s: float, *, otherwise_s: float) -> float:
 
 
 def spread(values: Sequence[float]) -> dict[str, float]:
-    """Return count, minimum, median, 95th percentile (nearest rank) and maximum of measurements.
-
-    Raises
-    ------
-    ValueError
-        When there is none: a measurement without values must not pass for a good one.
-    """
+    """Return count, minimum, median, 95th percentile (nearest rank) and maximum of measurements."""
     if not values:
         raise ValueError("nothing was measured")
     ordered = sorted(values)
     return {
-        "count": len(ordered),
-        "min": round(ordered[0], 3),
-        "median": round(statistics.median(ordered), 3),
-        "p95": round(ordered[-(-len(ordered) * 95 // 100) - 1], 3),
-        "max": round(ordered[-1], 3),
-    }
+        "count": len(ordered), "min": round(ordered[0], 3), "median": round(statistics.median(ordered), 3),
+        "p95": round(ordered[-(-len(ordered) * 95 // 100) - 1], 3), "max": round(ordered[-1], 3),
+    }  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 
 from support.devcluster.kafka_log import now_ms
+from support.devcluster.process import signal_each
 from support.scene.stage import Stage
 from support.waiting import until
 
@@ -29,9 +30,7 @@ def await_active(stage: Stage, since_ms: int) -> list[int]:
 
 def kill(pids: Iterable[int]) -> int:
     """End processes of the operator at once; returns when."""
-    for pid in pids:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
+    signal_each(pids)
     return now_ms()
 
 
@@ -44,6 +43,4 @@ def standing_still(pids: Iterable[int]) -> Iterator[None]:
             os.kill(pid, signal.SIGSTOP)
         yield
     finally:
-        for pid in stopped:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+        signal_each(stopped, signal.SIGCONT)

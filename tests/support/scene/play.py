@@ -14,7 +14,7 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.detached_admin import DetachedAdmin
 from support.scene.stage import WORKLOAD_IMAGE, Stage
-from support.scene.witnesses import PodWatch, is_operators
+from support.scene.witnesses import PodWatch, instance_ids, is_operators
 from support.waiting import until
 
 GROUP = "staticgroup.io/v1alpha1"
@@ -82,72 +82,51 @@ class Play:
         """Return the KafkaConnection; `spec` replaces fields."""
         fields = {"bootstrapServers": self.brokers.bootstrap.split(","), **spec}
         return {
-            "apiVersion": GROUP,
-            "kind": "KafkaConnection",
-            "metadata": {"name": CONNECTION, "namespace": self.name},
+            "apiVersion": GROUP, "kind": "KafkaConnection", "metadata": {"name": CONNECTION, "namespace": self.name},
             "spec": fields,
-        }
+        }  # fmt: skip
 
     def static_group(self, **spec: Any) -> dict[str, Any]:
         """Return the StaticGroup; `spec` replaces fields."""
         fields = {
-            "workloadRef": {"name": self.name},
-            "connectionRef": {"name": CONNECTION},
-            "groupId": self.name,
-            "protocol": "Classic" if self.protocol == "classic" else "Consumer",
-            **spec,
-        }
+            "workloadRef": {"name": self.name}, "connectionRef": {"name": CONNECTION}, "groupId": self.name,
+            "protocol": "Classic" if self.protocol == "classic" else "Consumer", **spec,
+        }  # fmt: skip
         return {
-            "apiVersion": GROUP,
-            "kind": "StaticGroup",
-            "metadata": {"name": self.name, "namespace": self.name},
+            "apiVersion": GROUP, "kind": "StaticGroup", "metadata": {"name": self.name, "namespace": self.name},
             "spec": fields,
-        }
+        }  # fmt: skip
 
     def stateful_set(
-        self,
-        replicas: int,
-        *,
-        env: dict[str, str] | None = None,
-        grace_s: int = 10,
-        pod: dict[str, Any] | None = None,
+        self, replicas: int, *, env: dict[str, str] | None = None, grace_s: int = 10, pod: dict[str, Any] | None = None,
         **spec: Any,
-    ) -> dict[str, Any]:
+    ) -> dict[str, Any]:  # fmt: skip
         """Return the StatefulSet of consumers; `pod` and `spec` add to the pod's and the set's spec."""
         variables = {
-            "BOOTSTRAP": self.brokers.bootstrap,
-            "GROUP": self.name,
-            "TOPIC": self.name,
-            "GROUP_PROTOCOL": self.protocol,
-            **(env or {}),
-        }
+            "BOOTSTRAP": self.brokers.bootstrap, "GROUP": self.name, "TOPIC": self.name,
+            "GROUP_PROTOCOL": self.protocol, **(env or {}),
+        }  # fmt: skip
         container = {
             "name": "app",
             "image": WORKLOAD_IMAGE,
             "imagePullPolicy": "Never",
             "env": [{"name": k, "value": v} for k, v in [*variables.items(), ("READY_FILE", "/tmp/ready")]],
             "readinessProbe": {
-                "exec": {"command": ["test", "-e", "/tmp/ready"]},
-                "periodSeconds": 1,
-                "failureThreshold": 60,
+                "exec": {"command": ["test", "-e", "/tmp/ready"]}, "periodSeconds": 1, "failureThreshold": 60,
             },
-        }
+        }  # fmt: skip
         labels = {"app": self.name}
         return {
-            "apiVersion": "apps/v1",
-            "kind": "StatefulSet",
-            "metadata": {"name": self.name, "namespace": self.name},
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": self.name, "namespace": self.name},
             "spec": {
-                "serviceName": self.name,
-                "replicas": replicas,
-                "selector": {"matchLabels": labels},
+                "serviceName": self.name, "replicas": replicas, "selector": {"matchLabels": labels},
                 "template": {
                     "metadata": {"labels": labels},
                     "spec": {"terminationGracePeriodSeconds": grace_s, "containers": [container], **(pod or {})},
                 },
                 **spec,
             },
-        }
+        }  # fmt: skip
 
     def outlast_restarts(self, session_s: int) -> dict[str, Any]:
         """Return a spec with sessions that outlast a restart; for KIP-848 groups set them at the brokers."""
@@ -212,14 +191,17 @@ class Play:
         """Return the brokers' lines about removals by the operator."""
         return [e for e in self.events(GroupEventKind.REMOVED, since_ms=since_ms) if is_operators(e)]
 
+    def removed_ids(self, since_ms: int | None = None) -> list[str]:
+        """Return the instance ids of the operator's removals, sorted."""
+        removals = self.removals(since_ms)  # read before the log that is searched for them
+        known = instance_ids(self.brokers.group_log.events())
+        return sorted(known[e.member_id or ""] for e in removals)
+
     def rebalances(self, since_ms: int) -> int:
         """Count rebalances by the brokers' log: prepared rebalances, or bumps of the group epoch."""
         log = self.brokers.group_log
-        return (
-            log.count_rebalances(self.name, since_ms)
-            if self.protocol == "classic"
-            else log.count_epoch_bumps(self.name, since_ms)
-        )
+        count = log.count_rebalances if self.protocol == "classic" else log.count_epoch_bumps
+        return count(self.name, since_ms)
 
     def lines(self, pod: str) -> list[dict[str, Any]]:
         """Return what a consumer has said."""

@@ -29,7 +29,6 @@ class PodVoice:
     lines: list[Line] = field(default_factory=list)
 
     def of_kind(self, kind: str) -> list[Line]:
-        """Return the lines of one kind."""
         return [line for line in list(self.lines) if line["kind"] == kind]
 
     def instance_id(self) -> str | None:

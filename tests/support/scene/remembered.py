@@ -87,11 +87,9 @@ def is_plain(game: Play, replicas: int) -> bool:
 def await_plain(game: Play, replicas: int) -> None:
     """Wait until the status says of each member that the pod of its ordinal alone may hold it."""
     until(
-        lambda: is_plain(game, replicas),
-        deadline_s=60,
-        what=f"{replicas} members of {game.name} to be remembered",
+        lambda: is_plain(game, replicas), deadline_s=60, what=f"{replicas} members of {game.name} to be remembered",
         poll_s=0.3,
-    )
+    )  # fmt: skip
 
 
 def await_begun_anew(stage: Stage, before: str, *games: Play) -> str:
@@ -142,11 +140,9 @@ def await_ready(game: Play, replicas: int) -> None:
 def await_held(game: Play, reasons: Mapping[int, str]) -> None:
     """Wait until the status shows exactly these departed members as waiting, with these reasons."""
     until(
-        lambda: held(game) == reasons,
-        deadline_s=60,
-        what=f"{dict(reasons)} of {game.name} to be reported as held",
+        lambda: held(game) == reasons, deadline_s=60, what=f"{dict(reasons)} of {game.name} to be reported as held",
         poll_s=0.3,
-    )
+    )  # fmt: skip
     settled = game.condition("RemovalSettled")
     assert (settled["status"], settled["reason"]) == ("False", END_NOT_SEEN), settled
 
@@ -228,9 +224,7 @@ def await_injecting(game: Play) -> None:
     owner = game.stage.get("statefulset", game.name, game.name) or {}
     spec = owner["spec"]["template"]["spec"]
     metadata = {
-        "name": f"{game.name}-999",
-        "namespace": game.name,
-        "labels": {"apps.kubernetes.io/pod-index": "999"},
+        "name": f"{game.name}-999", "namespace": game.name, "labels": {"apps.kubernetes.io/pod-index": "999"},
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": game.name, "controller": True,
                              "uid": owner["metadata"]["uid"]}],
     }  # fmt: skip
@@ -243,7 +237,6 @@ def await_injecting(game: Play) -> None:
 
 
 def has_id(pod: Mapping[str, Any]) -> bool:
-    """Return whether a pod has an id."""
     return INSTANCE_ID_ANNOTATION in pod["metadata"].get("annotations", {})
 
 

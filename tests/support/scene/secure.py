@@ -20,12 +20,7 @@ _DENIED = re.compile(r"(?P<at>\S+)Z .*?rincipal = User:(?P<user>\S+) is Denied.*
 def secret(play: Play, name: str, **content: str) -> dict[str, Any]:
     """Return a Secret of the play's namespace; keys are written with `_` for `.`."""
     encoded = {key.replace("_", "."): base64.b64encode(text.encode()).decode() for key, text in content.items()}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {"name": name, "namespace": play.name},
-        "data": encoded,
-    }
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": play.name}, "data": encoded}
 
 
 def login(play: Play, user: str, password: str | None = None) -> dict[str, Any]:

@@ -82,14 +82,9 @@ class Stage:
 
     @classmethod
     def up(
-        cls,
-        name: str,
-        *,
-        nodes: int = 1,
-        kafka: str | None = None,
-        security: bool = False,
+        cls, name: str, *, nodes: int = 1, kafka: str | None = None, security: bool = False,
         users: Mapping[str, str] | None = None,
-    ) -> Stage:
+    ) -> Stage:  # fmt: skip
         """Bring the ground up (or attach to it), build and load the images.
 
         Parameters
@@ -155,14 +150,8 @@ class Stage:
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
         """Apply objects server-side."""
-        self.kubectl(
-            "apply",
-            "--server-side",
-            "--force-conflicts",
-            "-f",
-            "-",
-            stdin=yaml.safe_dump_all([dict(o) for o in objects]),
-        )
+        manifests = yaml.safe_dump_all([dict(o) for o in objects])
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=manifests)
 
     def apply_patch(self, kind: str, name: str, namespace: str, change: Mapping[str, Any]) -> None:
         """Change some fields of one object by a merge patch; None takes a field away."""
@@ -186,24 +175,12 @@ class Stage:
         # Workers of one test run may do this at once, and Helm refuses the second one.
         with file_lock(cache_directory() / f".helm-{self.cluster.name}.lock"), step("helm upgrade --install"):
             self.helm(
-                "upgrade",
-                "--install",
-                RELEASE,
-                str(CHART),
-                "--namespace",
-                SYSTEM,
-                "--create-namespace",
+                "upgrade", "--install", RELEASE, str(CHART), "--namespace", SYSTEM, "--create-namespace",
                 # Tests scale the Deployment by hand too, after which its replicas are not Helm's own any more.
                 "--force-conflicts",
                 # Other tests on this cluster have applied crds/ without Helm.
-                "--take-ownership",
-                "--wait",
-                "--timeout",
-                "120s",
-                "--values",
-                "-",
-                stdin=yaml.safe_dump(merged),
-            )
+                "--take-ownership", "--wait", "--timeout", "120s", "--values", "-", stdin=yaml.safe_dump(merged),
+            )  # fmt: skip
         self.values = merged
 
     def helm(self, *arguments: str, stdin: str = "") -> str:
@@ -226,17 +203,12 @@ class Stage:
             pods = self.items("pods", SYSTEM, "app.kubernetes.io/name=staticgroup")
         except RuntimeError:
             return []
-        return [
-            p
-            for p in pods
-            if p.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in p["metadata"]
-        ]
+        running = (p for p in pods if p.get("status", {}).get("phase") == "Running")
+        return [p for p in running if "deletionTimestamp" not in p["metadata"]]
 
     def lease_holder(self) -> str:
         """Return the pod name of the active replica; "" when the Lease has no holder."""
-        lease = self.get("lease", "staticgroup-operator", SYSTEM) or {}
-        holder: str = lease.get("spec", {}).get("holderIdentity", "")
-        return holder
+        return str(self.lease().get("spec", {}).get("holderIdentity") or "")
 
     def lease(self) -> dict[str, Any]:
         """Return the Lease of the operator; {} when there is none."""
@@ -266,11 +238,7 @@ class Stage:
         """Return the host pids of each operator pod's containers, by pod name."""
         return {p["metadata"]["name"]: self.cluster.pod_processes(p["metadata"]["uid"]) for p in self.operator_pods()}
 
-    def operator_logs(self, *, previous: bool = False) -> str:
+    def operator_logs(self) -> str:
         """Return the logs of all operator pods, for a failed test's report."""
-        texts = []
-        for pod in self.operator_pods():
-            name = pod["metadata"]["name"]
-            arguments = ["logs", "-n", SYSTEM, name, "--tail=2000", *(["--previous"] if previous else [])]
-            texts.append(f"== {name}\n{self.kubectl(*arguments)}")
-        return "\n".join(texts)
+        names = [pod["metadata"]["name"] for pod in self.operator_pods()]
+        return "\n".join(f"== {name}\n{self.kubectl('logs', '-n', SYSTEM, name, '--tail=2000')}" for name in names)

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from support.devcluster.kafka_log import now_ms
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines
 from support.streams.image import STREAMS_IMAGE
@@ -80,11 +79,10 @@ def await_opened(
     return until(opened, deadline_s=deadline_s, what=what, poll_s=0.2)
 
 
-def restored(lines: PodLines, since_ms: int, until_ms: int | None = None) -> list[Line]:
+def restored(lines: PodLines, since_ms: int) -> list[Line]:
     """Return the lines about stores that read records again from their changelog."""
-    ends_ms = now_ms() if until_ms is None else until_ms
     found = lines.lines("restored", "restore_suspended")
-    return [line for line in found if line["records"] and since_ms <= line["at_ms"] <= ends_ms]
+    return [line for line in found if line["records"] and since_ms <= line["at_ms"]]
 
 
 def store_lines(lines: PodLines) -> dict[int, list[Line]]:

@@ -54,10 +54,9 @@ FENCED = (KafkaError.FENCED_INSTANCE_ID, KafkaError._FENCED, KafkaError._FATAL)
 def settings(environment: Mapping[str, str]) -> dict[str, str | int | bool]:
     """Return librdkafka's settings: the variables, and what this application decides itself."""
     return {
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
         **client_settings(environment, CONNECTION, CONSUMER),
-    }
+    }  # fmt: skip
 
 
 class Seen:
@@ -65,8 +64,7 @@ class Seen:
 
     Parameters
     ----------
-    has_times
-        Whether the line tells when records came.
+    has_times: whether the line tells when records came.
     """
 
     def __init__(self, *, has_times: bool = False) -> None:
@@ -129,12 +127,9 @@ class Application:
         chosen = settings(environment)
         self._states = states_of(environment, chosen, self._topic)
         tell(
-            "started",
-            pid=os.getpid(),
-            group=required(environment, "GROUP"),
-            instance_id=chosen.get("group.instance.id"),
-            protocol=chosen.get("group.protocol", "classic"),
-        )
+            "started", pid=os.getpid(), group=required(environment, "GROUP"),
+            instance_id=chosen.get("group.instance.id"), protocol=chosen.get("group.protocol", "classic"),
+        )  # fmt: skip
         self._consumer = Consumer({**chosen, "error_cb": self._on_error}, logger=client_logger())
 
     def run(self) -> int:

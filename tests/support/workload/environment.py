@@ -13,33 +13,20 @@ from collections.abc import Mapping
 
 # Environment variable to librdkafka's name. An empty value counts as unset.
 CONNECTION = {
-    "BOOTSTRAP": "bootstrap.servers",
-    "CLIENT_ID": "client.id",
-    "SECURITY_PROTOCOL": "security.protocol",
-    "SASL_MECHANISM": "sasl.mechanism",
-    "SASL_USERNAME": "sasl.username",
-    "SASL_PASSWORD": "sasl.password",
+    "BOOTSTRAP": "bootstrap.servers", "CLIENT_ID": "client.id", "SECURITY_PROTOCOL": "security.protocol",
+    "SASL_MECHANISM": "sasl.mechanism", "SASL_USERNAME": "sasl.username", "SASL_PASSWORD": "sasl.password",
     "SSL_CA_LOCATION": "ssl.ca.location",
-}
+}  # fmt: skip
 CONSUMER = {
-    "GROUP": "group.id",
-    "GROUP_PROTOCOL": "group.protocol",
-    "KAFKA_GROUP_INSTANCE_ID": "group.instance.id",
-    "KAFKA_SESSION_TIMEOUT_MS": "session.timeout.ms",
-    "PARTITION_ASSIGNMENT_STRATEGY": "partition.assignment.strategy",
-}
+    "GROUP": "group.id", "GROUP_PROTOCOL": "group.protocol", "KAFKA_GROUP_INSTANCE_ID": "group.instance.id",
+    "KAFKA_SESSION_TIMEOUT_MS": "session.timeout.ms", "PARTITION_ASSIGNMENT_STRATEGY": "partition.assignment.strategy",
+}  # fmt: skip
 
 _stdout = threading.Lock()
 
 
 def required(environment: Mapping[str, str], name: str) -> str:
-    """Return a variable.
-
-    Raises
-    ------
-    SystemExit
-        When it is unset or empty.
-    """
+    """Return a variable."""
     if not environment.get(name):
         raise SystemExit(f"{name} is not set")
     return environment[name]

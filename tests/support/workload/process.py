@@ -39,10 +39,8 @@ def ranges_of(lines: Iterable[Line], kind: str, field: str = "offsets") -> dict[
 
     Parameters
     ----------
-    kind
-        `consumed` (of consumers) or `acked` (of the producer).
-    field
-        `offsets` or `sequences`.
+    kind: `consumed` (of consumers) or `acked` (of the producer).
+    field: `offsets` or `sequences`.
     """
     found: dict[int, list[tuple[int, int]]] = {}
     for line in lines:
@@ -57,10 +55,8 @@ class Program:
 
     Parameters
     ----------
-    name
-        `consumer` or `producer`.
-    environment
-        Its variables, as in a pod.
+    name: `consumer` or `producer`.
+    environment: its variables, as in a pod.
     """
 
     def __init__(self, name: str, environment: Mapping[str, str]) -> None:
@@ -89,13 +85,7 @@ class Program:
         return [line for line in self.lines if line["kind"] == kind]
 
     def wait_for(self, is_wanted: Callable[[Line], bool], what: str, timeout_s: float = 30.0) -> Line:
-        """Return the first line, past ones included, that is wanted.
-
-        Raises
-        ------
-        TimeoutError
-            When none came in time; the text lists what came last.
-        """
+        """Return the first line, past ones included, that is wanted."""
         deadline_s = time.monotonic() + timeout_s
         with self._changed:
             while True:

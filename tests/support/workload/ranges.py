@@ -13,13 +13,7 @@ def merged(ranges: Iterable[Sequence[int]]) -> Ranges:
 
     Parameters
     ----------
-    ranges
-        Pairs first, last with first ≤ last, in any order, overlapping or not.
-
-    Raises
-    ------
-    ValueError
-        When a pair is upside down.
+    ranges: pairs first, last with first ≤ last, in any order, overlapping or not.
     """
     found: Ranges = []
     for first, last in sorted((first, last) for first, last in ranges):
