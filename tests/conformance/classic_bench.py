@@ -118,15 +118,9 @@ class ClassicBench:
     ) -> Pending:
         return self.send(
             JoinGroupRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                member_id=member_id,
-                group_instance_id=instance_id,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                protocol_type=protocol_type,
-                protocols=protocols,
-                client_id=client_id,
+                api_version=api_version, group_id=GROUP, member_id=member_id, group_instance_id=instance_id,
+                session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=rebalance_timeout_ms,
+                protocol_type=protocol_type, protocols=protocols, client_id=client_id,
             )
         )
 

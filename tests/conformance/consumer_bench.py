@@ -113,15 +113,8 @@ def member(
     """Return a member that a group is given with; a classic one offers the range protocol."""
     said = ClassicMemberMetadata(session_timeout_ms, protocols(*topics)) if classic else None
     metadata = MemberMetadata(
-        instance_id,
-        None,
-        "client",
-        "/127.0.0.1",
-        topic_names(topics),
-        regex,
-        rebalance_timeout_ms,
-        None if classic else assignor,
-        said,
+        instance_id, None, "client", "/127.0.0.1", topic_names(topics), regex, rebalance_timeout_ms,
+        None if classic else assignor, said,
     )
     assigned, revoked = with_epoch(to_pairs(holds), epoch), with_epoch(to_pairs(pending), epoch)
     return Member(member_id, metadata, CurrentAssignment(epoch, epoch - 1, state, assigned, revoked))
@@ -202,17 +195,9 @@ class ConsumerBench:
     ) -> ConsumerGroupHeartbeatResponse:
         answer = self.send(
             ConsumerGroupHeartbeatRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                member_id=member_id,
-                member_epoch=epoch,
-                group_instance_id=instance_id,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                subscribed_topic_names=topics,
-                subscribed_topic_regex=regex,
-                server_assignor=assignor,
-                topic_partitions=owned,
-                client_id=client_id,
+                api_version=api_version, group_id=GROUP, member_id=member_id, member_epoch=epoch,
+                group_instance_id=instance_id, rebalance_timeout_ms=rebalance_timeout_ms, subscribed_topic_names=topics,
+                subscribed_topic_regex=regex, server_assignor=assignor, topic_partitions=owned, client_id=client_id,
             )
         )
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
@@ -309,13 +294,8 @@ class ConsumerBench:
     ) -> SyncGroupResponse | None:
         answer = self.send(
             SyncGroupRequest(
-                group_id=GROUP,
-                generation_id=generation_id,
-                member_id=member_id,
-                group_instance_id=instance_id,
-                protocol_type=protocol_type,
-                protocol_name=protocol_name,
-                assignments=assignments,
+                group_id=GROUP, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id,
+                protocol_type=protocol_type, protocol_name=protocol_name, assignments=assignments,
             )
         )
         assert answer is None or isinstance(answer, SyncGroupResponse)

@@ -34,16 +34,9 @@ def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
 
 def join(member_id: str, instance_id: str | None = None, **fields: object) -> StreamsGroupHeartbeatRequest:
     values: dict[str, object] = {
-        "group_id": GROUP,
-        "member_id": member_id,
-        "group_instance_id": instance_id,
-        "process_id": "process",
-        "rebalance_timeout_ms": 1_500,
-        "topology": TOPOLOGY,
-        "active_tasks": (),
-        "standby_tasks": (),
-        "warmup_tasks": (),
-        **fields,
+        "group_id": GROUP, "member_id": member_id, "group_instance_id": instance_id, "process_id": "process",
+        "rebalance_timeout_ms": 1_500, "topology": TOPOLOGY, "active_tasks": (), "standby_tasks": (),
+        "warmup_tasks": (), **fields,
     }
     return StreamsGroupHeartbeatRequest(**values)  # type: ignore[arg-type]
 
@@ -53,13 +46,8 @@ def beat(
 ) -> StreamsGroupHeartbeatRequest:
     others: TaskIds | None = None if active is None else ()
     return StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        member_epoch=epoch,
-        group_instance_id=instance_id,
-        active_tasks=active,
-        standby_tasks=others,
-        warmup_tasks=others,
+        group_id=GROUP, member_id=member_id, member_epoch=epoch, group_instance_id=instance_id, active_tasks=active,
+        standby_tasks=others, warmup_tasks=others,
     )
 
 

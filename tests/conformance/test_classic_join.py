@@ -75,10 +75,7 @@ def test_C07_static_member_replaced_in_stable_state_without_rebalance(
     (old,) = bench.stable("x")
     logged = len(bench.log)
     answer = bench.join(
-        "x",
-        session_timeout_ms=7_000,
-        rebalance_timeout_ms=rebalance_timeout_ms,
-        api_version=api_version,
+        "x", session_timeout_ms=7_000, rebalance_timeout_ms=rebalance_timeout_ms, api_version=api_version
     )
     new = answer.joined.member_id
     assert answer.error is ErrorCode.NONE
@@ -89,9 +86,7 @@ def test_C07_static_member_replaced_in_stable_state_without_rebalance(
     assert isinstance(record.value, GroupMetadata)
     (stored,) = record.value.members
     assert (stored.member_id, stored.session_timeout_ms, stored.rebalance_timeout_ms) == (
-        new,
-        7_000,
-        rebalance_timeout_ms,
+        new, 7_000, rebalance_timeout_ms,
     )
     assert stored.assignment == f"assigned-{old}".encode()
     assert record.value.leader == new

@@ -12,9 +12,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
-from coordinator_model.base.messages import (
-    TopicPartitions,
-)
+from coordinator_model.base.messages import TopicPartitions
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.consumer.group import TargetMemberValue
 from coordinator_model.consumer.member import CurrentAssignment, MemberState
@@ -117,9 +115,7 @@ def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() 
     """GMMT.testStaticMembersRejoinWithNewServerAssignor (KAFKA-20434)."""
     bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     thirds: list[TopicPartitions] = [(("foo", pair),) for pair in ((0, 1), (2, 3), (4, 5))]
-    bench.given(
-        *(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)),
-    )
+    bench.given(*(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)))
     for n, epoch in ((1, 10), (2, 11)):
         bench.beat(f"m{n}", -2, f"x{n}")
         assert bench.join(f"m{n}-again", f"x{n}", topics=("foo",), assignor="range").member_epoch == epoch
@@ -220,10 +216,7 @@ def test_N12_member_epoch_validation(instance_id: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("state", "holds", "pending", "epoch"),
-    [
-        (MemberState.UNREVOKED_PARTITIONS, (0, 1), (2,), 101),
-        (MemberState.UNRELEASED_PARTITIONS, (0,), (), 100),
-    ],
+    [(MemberState.UNREVOKED_PARTITIONS, (0, 1), (2,), 101), (MemberState.UNRELEASED_PARTITIONS, (0,), (), 100)],
 )
 def test_N12_epoch_0_in_the_middle_of_reconciliation(
     state: MemberState, holds: tuple[int, ...], pending: tuple[int, ...], epoch: int

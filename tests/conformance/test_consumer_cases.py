@@ -198,10 +198,7 @@ def test_offset_commit_fencing(bench: ConsumerBench) -> None:
     def commit(member_id: str, epoch: int, *offsets: tuple[str, int, int], api_version: int = 10) -> ErrorCode:
         answer = bench.send(
             OffsetCommitRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                generation_id_or_member_epoch=epoch,
-                member_id=member_id,
+                api_version=api_version, group_id=GROUP, generation_id_or_member_epoch=epoch, member_id=member_id,
                 offsets=offsets or (("foo", 3, 7),),
             )
         )
@@ -248,10 +245,7 @@ def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) 
     bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
     request = OffsetCommitRequest(
-        api_version=2,
-        group_id=GROUP,
-        generation_id_or_member_epoch=generation_id,
-        member_id="m1",
+        api_version=2, group_id=GROUP, generation_id_or_member_epoch=generation_id, member_id="m1",
         offsets=(("foo", 0, 7),),
     )
     answer = bench.send(request)

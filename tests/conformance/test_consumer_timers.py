@@ -8,16 +8,7 @@ from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.consumer.group import TargetMetadataValue
 
-from .consumer_bench import (
-    EPOCH,
-    FIRST,
-    GROUP,
-    SECOND,
-    TARGET_EPOCH,
-    TOMBSTONES,
-    ConsumerBench,
-    member,
-)
+from .consumer_bench import EPOCH, FIRST, GROUP, SECOND, TARGET_EPOCH, TOMBSTONES, ConsumerBench, member
 
 
 @pytest.fixture

@@ -14,10 +14,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbe
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
-from coordinator_model.base.messages import (
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from coordinator_model.base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
@@ -223,9 +220,7 @@ def test_batch_removal_of_the_last_consumer_protocol_members_downgrades() -> Non
     given_two_of_each_protocol(bench)
     assert bench.leave(*LEAVERS) == [NONE] * 3
     once = [TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH]
-    assert sorted(bench.types()) == sorted(
-        [*[CURRENT, TARGET, MEMBER] * 4, *once, RecordType.CLASSIC_GROUP_METADATA],
-    )
+    assert sorted(bench.types()) == sorted([*[CURRENT, TARGET, MEMBER] * 4, *once, RecordType.CLASSIC_GROUP_METADATA])
     value = bench.last.records[-1].value
     assert isinstance(value, GroupMetadata)
     assert (value.generation_id, value.leader, [m.member_id for m in value.members]) == (10, "m1", ["m1"])

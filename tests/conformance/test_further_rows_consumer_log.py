@@ -72,11 +72,7 @@ def group_of(kind: str) -> GroupCoordinator:
 
 def consumer_heartbeat(epoch: int) -> ConsumerGroupHeartbeatRequest:
     return ConsumerGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id="m1",
-        member_epoch=epoch,
-        rebalance_timeout_ms=5_000,
-        subscribed_topic_names=("foo",),
+        group_id=GROUP, member_id="m1", member_epoch=epoch, rebalance_timeout_ms=5_000, subscribed_topic_names=("foo",),
         topic_partitions=(),
     )
 

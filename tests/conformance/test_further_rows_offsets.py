@@ -50,12 +50,8 @@ def commit(
 ) -> ErrorCode:
     """Send OffsetCommit; returns the error that its partitions share."""
     request = OffsetCommitRequest(
-        api_version=api_version,
-        group_id=group_id,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        group_instance_id=instance_id,
-        offsets=offsets,
+        api_version=api_version, group_id=group_id, member_id=member_id, generation_id_or_member_epoch=epoch,
+        group_instance_id=instance_id, offsets=offsets,
     )
     answer = broker.handle(request, 0).response
     assert answer is not None
@@ -74,11 +70,7 @@ def commit_in_transaction(
 ) -> ErrorCode:
     """Send TxnOffsetCommit; returns the error that its partitions share."""
     request = TxnOffsetCommitRequest(
-        api_version=api_version,
-        group_id=group_id,
-        producer_id=producer_id,
-        member_id=member_id,
-        generation_id=epoch,
+        api_version=api_version, group_id=group_id, producer_id=producer_id, member_id=member_id, generation_id=epoch,
         offsets=offsets,
     )
     answer = broker.handle(request, 0).response

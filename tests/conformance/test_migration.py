@@ -74,10 +74,7 @@ def test_M02_mixed_group_lets_a_later_classic_static_member_come_over() -> None:
 def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_changes: bool) -> None:
     """GMMT.testLastStaticConsumerProtocolMemberReplacedByClassicProtocolMember: the group is classic again."""
     bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
-    bench.given(
-        member("m1", None, FIRST, classic=True),
-        member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]),
-    )
+    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]))
     topics = ("foo", "bar") if subscription_changes else ("foo",)
     answer = bench.join_classic("", "y", offers=protocols(*topics))
     assert answer is not None
@@ -257,8 +254,7 @@ def test_heartbeat_to_an_empty_classic_group_starts_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "code"),
-    [("bidirectional", NONE), ("upgrade", NONE), ("downgrade", NOT_FOUND), ("disabled", NOT_FOUND)],
+    ("policy", "code"), [("bidirectional", NONE), ("upgrade", NONE), ("downgrade", NOT_FOUND), ("disabled", NOT_FOUND)]
 )
 def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
     """GMMT.testConsumerGroupHeartbeatWithNonEmptyClassicGroup, validateOnlineUpgrade."""

@@ -9,9 +9,7 @@ import pytest
 
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    Protocol,
-)
+from coordinator_model.base.messages import Protocol
 from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
@@ -91,10 +89,7 @@ def test_known_member_id_with_the_wrong_instance_id(member_id: str, instance_id:
     """GMMT.testStaticMemberJoiningConsumerGroupWithUnknownInstanceId, …WithUnmatchedMemberId."""
     bench = ConsumerBench()
     given_mixed(bench)
-    for answer in (
-        bench.join_classic(member_id, instance_id),
-        bench.sync_classic(member_id, 10, instance_id),
-    ):
+    for answer in (bench.join_classic(member_id, instance_id), bench.sync_classic(member_id, 10, instance_id)):
         assert answer is not None
         assert answer.error_code is code
     assert bench.beat_classic(member_id, 10, instance_id) is code

@@ -204,11 +204,7 @@ def test_S06_epochs_of_a_dynamic_member(epoch: int, active: object, error: Error
 
 @pytest.mark.parametrize(
     ("partitions", "error"),
-    [
-        ((0, 1), ErrorCode.NONE),
-        ((0, 1, 2), ErrorCode.NONE),
-        ((0, 1, 2, 3), ErrorCode.FENCED_MEMBER_EPOCH),
-    ],
+    [((0, 1), ErrorCode.NONE), ((0, 1, 2), ErrorCode.NONE), ((0, 1, 2, 3), ErrorCode.FENCED_MEMBER_EPOCH)],
 )
 def test_S06_previous_epoch_passes_if_what_is_owned_was_assigned(partitions: tuple[int, ...], error: ErrorCode) -> None:
     """static.testStreamsStaticMemberHeartbeatWithPreviousEpochAndOwnedActiveTasks: the last answer was lost."""

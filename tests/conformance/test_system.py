@@ -219,10 +219,7 @@ def test_Y07_a_broker_that_dies_causes_no_rebalance(protocol: str) -> None:
 
 OLD_JAVA = {
     version: Library(
-        name=f"java {version}",
-        join_version=join_version,
-        when_fenced=JAVA.when_fenced,
-        when_refused=JAVA.when_refused,
+        name=f"java {version}", join_version=join_version, when_fenced=JAVA.when_fenced, when_refused=JAVA.when_refused,
         when_rejected=JAVA.when_rejected,
     )
     for version, join_version in (("2.1", 3), ("2.3", 5), ("2.5", 7), ("3.2", 9))

@@ -220,11 +220,7 @@ QUIET = Roll(
     duration_s=12.0,
 )
 TAKEN = ScaleDown(
-    partitions=(4, 5),
-    takeover_s=2.0,
-    member_left_after_s=0.8,
-    member_ended_by=report.OPERATOR,
-    session_timeout_s=140.0,
+    partitions=(4, 5), takeover_s=2.0, member_left_after_s=0.8, member_ended_by=report.OPERATOR, session_timeout_s=140.0
 )
 RESTORED = replace(QUIET, restored_records=0, rebuilds=0, twice=0, p99_delay_s=6.1)
 REBUILT = replace(

@@ -350,15 +350,7 @@ def test_glossary_gives_each_term_one_meaning_and_one_file() -> None:
     assert len(re.findall(r"^\| \*\*", read("reference", "glossary.md"), re.MULTILINE)) == len(rows)
     assert all(30 <= len(meaning) <= 260 for _, meaning, _ in rows)
     known = {
-        "carrier",
-        "first seen",
-        "suspect",
-        "unseen",
-        "settle",
-        "unattributed",
-        "certificate",
-        "seat",
-        "barrier",
+        "carrier", "first seen", "suspect", "unseen", "settle", "unattributed", "certificate", "seat", "barrier",
         "holding",
     }
     assert known | {"round", "plan", "guard"} <= set(words)
@@ -405,9 +397,7 @@ def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
 def test_every_preset_and_every_sample_is_among_the_frameworks() -> None:
     page = read("guide", "frameworks.md")
     by_role = {
-        Preset.KAFKA_STREAMS: "`role: Streams`",
-        Preset.CONNECT: "`role: Connect`",
-        Preset.DEBEZIUM: "`role: Connect`",
+        Preset.KAFKA_STREAMS: "`role: Streams`", Preset.CONNECT: "`role: Connect`", Preset.DEBEZIUM: "`role: Connect`",
     }
     for preset in set(Preset) - {Preset.CUSTOM}:
         assert by_role.get(preset, f"`preset: {preset.value}`") in section(page, "## Static members")

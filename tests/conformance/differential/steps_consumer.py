@@ -17,14 +17,9 @@ class ConsumerSteps(Duo):
     def _consumer_request(self, slot: Slot, symbol: str, epoch: int, **changes: Any) -> Build:
         def build(name: Name) -> m.Request:
             fields: dict[str, Any] = {
-                "group_id": self.group,
-                "member_id": name(symbol),
-                "member_epoch": epoch,
-                "group_instance_id": slot.instance,
-                "rebalance_timeout_ms": LONG_MS,
-                "subscribed_topic_names": slot.topics,
-                "server_assignor": slot.assignor,
-                "topic_partitions": slot.owned,
+                "group_id": self.group, "member_id": name(symbol), "member_epoch": epoch,
+                "group_instance_id": slot.instance, "rebalance_timeout_ms": LONG_MS,
+                "subscribed_topic_names": slot.topics, "server_assignor": slot.assignor, "topic_partitions": slot.owned,
             }
             return m.ConsumerGroupHeartbeatRequest(**{**fields, **changes})
 

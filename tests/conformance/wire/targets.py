@@ -111,11 +111,7 @@ async def model_target(overrides: Mapping[str, str] | None = None) -> AsyncItera
 
 @contextmanager
 def real_broker(
-    version: str,
-    suffix: str = "",
-    overrides: Mapping[str, str] | None = None,
-    report: Report = print,
-    nodes: int = 1,
+    version: str, suffix: str = "", overrides: Mapping[str, str] | None = None, report: Report = print, nodes: int = 1
 ) -> Iterator[Brokers]:
     """Run one real broker of this version, or three, for as long as the block lasts."""
     name = f"wire-{HERE}-{version.replace('.', '-')}{suffix}"
@@ -174,10 +170,7 @@ async def warm_up(client: WireClient) -> None:
 async def has_assignment(client: WireClient, group: str) -> bool:
     """Say whether a member that joins this KIP-848 group is assigned anything; it leaves again."""
     join = m.ConsumerGroupHeartbeatRequest(
-        group_id=group,
-        member_id="warm-up",
-        rebalance_timeout_ms=1000,
-        subscribed_topic_names=tuple(TOPICS),
+        group_id=group, member_id="warm-up", rebalance_timeout_ms=1000, subscribed_topic_names=tuple(TOPICS),
         topic_partitions=(),
     )
     answer = await client.ask(join)

@@ -56,10 +56,8 @@ def _sync(request: m.SyncGroupRequest, _version: int, _client: WireClient) -> Bo
 
 def _synced(body: Body, _version: int, _client: WireClient) -> m.Response:
     return m.SyncGroupResponse(
-        error_code=ErrorCode(body["error_code"]),
-        protocol_type=body.get("protocol_type"),
-        protocol_name=body.get("protocol_name"),
-        assignment=body["assignment"],
+        error_code=ErrorCode(body["error_code"]), protocol_type=body.get("protocol_type"),
+        protocol_name=body.get("protocol_name"), assignment=body["assignment"],
     )
 
 
@@ -107,12 +105,8 @@ def _described(body: Body, _version: int, _client: WireClient) -> m.Response:
         )
         groups.append(
             m.DescribedGroup(
-                group_id=group["group_id"],
-                error_code=ErrorCode(group["error_code"]),
-                group_state=group["group_state"],
-                protocol_type=group["protocol_type"],
-                protocol_data=group["protocol_data"],
-                members=members,
+                group_id=group["group_id"], error_code=ErrorCode(group["error_code"]), group_state=group["group_state"],
+                protocol_type=group["protocol_type"], protocol_data=group["protocol_data"], members=members,
             )
         )
     return m.DescribeGroupsResponse(groups=tuple(groups))
@@ -160,9 +154,7 @@ def _offset_fetch(request: OffsetFetchRequest, version: int, _client: WireClient
     if request.partitions is not None:
         topics = [{"name": topic, "partition_indexes": (partition,)} for topic, partition in request.partitions]
     group = {
-        "group_id": request.group_id,
-        "member_id": request.member_id,
-        "member_epoch": request.member_epoch,
+        "group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch,
         "topics": topics,
     }
     return {"groups": [group]} if version >= 8 else group

@@ -32,12 +32,7 @@ def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, *
 
 def a_pod(**container: Any) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
-    metadata = {
-        "name": "db-2",
-        "namespace": "prod",
-        "labels": {names.POD_INDEX_LABEL: "2"},
-        "ownerReferences": [owner],
-    }
+    metadata = {"name": "db-2", "namespace": "prod", "labels": {names.POD_INDEX_LABEL: "2"}, "ownerReferences": [owner]}
     return {"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app", **container}]}}
 
 
@@ -63,12 +58,7 @@ def test_an_id_is_composed_of_the_pods_name_before_everything_of_the_user() -> N
     pod = rendered(a_pod(env=[own, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]), injected(), IMAGE)
     assert pod["metadata"]["annotations"] == {ID: f"db-2.{SCOPE}", TIMEOUT: "45000"}
     names_in_order = [e["name"] for e in pod["spec"]["containers"][0]["env"]]
-    assert names_in_order == [
-        names.POD_NAME_VARIABLE,
-        "KAFKA_GROUP_INSTANCE_ID",
-        "KAFKA_SESSION_TIMEOUT_MS",
-        "OWN",
-    ]
+    assert names_in_order == [names.POD_NAME_VARIABLE, "KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS", "OWN"]
 
 
 def test_a_withdrawn_timeout_leaves_the_users_own() -> None:
@@ -131,12 +121,7 @@ def test_the_patch_makes_the_rendered_pod_and_nothing_is_edited_in_place() -> No
 
 @pytest.mark.parametrize(
     ("change", "is_ours"),
-    [
-        ({}, True),
-        ({"mode": "Observe"}, False),
-        ({"suspend": True}, False),
-        ({"workloadRef": {"name": "other"}}, False),
-    ],
+    [({}, True), ({"mode": "Observe"}, False), ({"suspend": True}, False), ({"workloadRef": {"name": "other"}}, False)],
 )
 def test_only_a_managed_group_of_the_workload_injects(change: Json, is_ours: bool) -> None:
     assert is_meant(a_pod(), a_group(injected(), **change), InjectedMethod.POLICY) is is_ours

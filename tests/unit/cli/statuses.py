@@ -25,10 +25,7 @@ def group(**status: Any) -> Json:
 
 def condition(status: str, reason: str = "Healthy", message: str = "all is well") -> Json:
     return {
-        "type": "Ready",
-        "status": status,
-        "reason": reason,
-        "message": message,
+        "type": "Ready", "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-11-21T11:50:00Z",
     }
 

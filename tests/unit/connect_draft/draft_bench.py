@@ -40,12 +40,8 @@ def offer(
 
 def join(member_id: str, *assignors: Assignor, instance_id: str | None = None) -> ConnectGroupHeartbeatRequest:
     return ConnectGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        instance_id=instance_id,
-        rebalance_timeout_ms=60_000,
-        client_assignors=assignors or (offer(),),
-        connectors_and_tasks=NOTHING,
+        group_id=GROUP, member_id=member_id, instance_id=instance_id, rebalance_timeout_ms=60_000,
+        client_assignors=assignors or (offer(),), connectors_and_tasks=NOTHING,
     )
 
 

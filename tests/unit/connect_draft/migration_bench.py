@@ -27,11 +27,7 @@ from coordinator_model.base.messages import (
     SyncGroupResponse,
 )
 from coordinator_model.connect.cluster import ConnectCluster
-from coordinator_model.connect.protocol import (
-    ConnectProtocolCompatibility,
-    decode_assignment,
-    encode_assignment,
-)
+from coordinator_model.connect.protocol import ConnectProtocolCompatibility, decode_assignment, encode_assignment
 from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
 from coordinator_model.connect.worker import ConnectWorker
 

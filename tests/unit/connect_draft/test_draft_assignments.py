@@ -34,12 +34,7 @@ UNKNOWN = ConnectorsAndTasks.of(["Z"])
 
 @pytest.mark.parametrize(
     "work",
-    [
-        {"W1": ALL.minus(A0)},
-        {"W1": ALL, "W2": A0},
-        {"W1": ALL, "W9": NOTHING},
-        {"W1": ALL.plus(UNKNOWN)},
-    ],
+    [{"W1": ALL.minus(A0)}, {"W1": ALL, "W2": A0}, {"W1": ALL, "W9": NOTHING}, {"W1": ALL.plus(UNKNOWN)}],
     ids=["not all", "twice", "unknown worker", "not configured"],
 )
 def test_item_71_invalid_assignments(work: dict[str, ConnectorsAndTasks]) -> None:

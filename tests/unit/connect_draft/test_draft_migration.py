@@ -12,19 +12,11 @@ from dataclasses import replace
 import pytest
 
 from connect_draft import ConnectDraftCoordinator
-from connect_draft.messages import (
-    ClassicConnectGroup,
-    ClassicConnectMember,
-)
+from connect_draft.messages import ClassicConnectGroup, ClassicConnectMember
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, EagerDraftAssignor
 from connect_draft.workers.cluster import DraftCluster
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    Protocol,
-    SyncGroupRequest,
-)
+from coordinator_model.base.messages import HeartbeatRequest, JoinGroupRequest, Protocol, SyncGroupRequest
 from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
 from coordinator_model.connect.protocol import (
     Assignment,

@@ -261,10 +261,7 @@ def test_items_81_82_prepare_and_install(api: str, change: dict[str, object], ex
     request = replace(PREPARE, **change)  # type: ignore[arg-type]
     if api == "install":
         installed = ConnectGroupInstallAssignmentRequest(
-            group_id=request.group_id,
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            group_epoch=3,
+            group_id=request.group_id, member_id=request.member_id, member_epoch=request.member_epoch, group_epoch=3,
             members=(InstalledMember("W1", ALL),),
         )
         assert code(cluster, installed) is expected

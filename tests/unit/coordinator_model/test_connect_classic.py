@@ -210,9 +210,7 @@ def test_what_describe_shows() -> None:
     real.start("w2")
     described = real.describe()
     assert (described.group_state, described.protocol_type, described.protocol_data) == (
-        "Stable",
-        "connect",
-        "sessioned",
+        "Stable", "connect", "sessioned",
     )
     for member in described.members:
         worker = real.workers[member.client_id]

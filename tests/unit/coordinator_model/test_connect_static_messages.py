@@ -129,8 +129,7 @@ def test_a_follower_with_another_address_asks_for_a_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("member_id", "leads"),
-    [(f"w-0-{UUID}", True), (f"w-00-{UUID}", False), (f"w-0-0-{UUID}", False), ("w-0", False)],
+    ("member_id", "leads"), [(f"w-0-{UUID}", True), (f"w-00-{UUID}", False), (f"w-0-0-{UUID}", False), ("w-0", False)]
 )
 def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_made(member_id: str, leads: bool) -> None:
     eager = replace(ASSIGNMENT, version=0, leader=member_id)
@@ -141,9 +140,7 @@ def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_mad
 def test_allocations_go_to_the_leader_alone_when_they_are_large() -> None:
     def sizes(connectors: int) -> tuple[int | None, ...]:
         leader = StaticMembership("w-0")
-        metadata = {
-            f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)
-        }
+        metadata = {f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)}
         leader.view([RoundMember(m, m[:3], data) for m, data in metadata.items()], 1, "w-0-x")
         assigned = ConnectorsAndTasks.of([f"connector-{n:04}" for n in range(connectors)])
         increment = encode_stored(replace(ASSIGNMENT, assigned=assigned), None)

@@ -43,12 +43,8 @@ def step(
     own = (*current.assigned, *current.pending_revocation)
     held = dict.fromkeys(own, current.member_epoch) | dict.fromkeys(taken, 10)
     reconciliation = Reconciliation(
-        target_epoch=epoch,
-        target=target,
-        subscribed=subscribed,
-        subscription_changed=changed,
-        owner_epoch=lambda p: held.get(p, NOT_OWNED),
-        owned=owned,
+        target_epoch=epoch, target=target, subscribed=subscribed, subscription_changed=changed,
+        owner_epoch=lambda p: held.get(p, NOT_OWNED), owned=owned,
     )
     return reconciliation.next(current)
 

@@ -28,18 +28,8 @@ MOVES = st.lists(
     st.tuples(
         st.sampled_from(
             [
-                "join",
-                "rejoin",
-                "sync",
-                "round",
-                "round",
-                "round",
-                "heartbeat",
-                "leave",
-                "commit",
-                "advance",
-                "fail over",
-                "refuse",
+                "join", "rejoin", "sync", "round", "round", "round", "heartbeat", "leave", "commit", "advance",
+                "fail over", "refuse",
             ]
         ),
         st.integers(0, 3),

@@ -78,12 +78,8 @@ def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBen
 
     def txn(member_id: str, instance_id: str | None, generation_id: int, producer_id: int, offset: int) -> ErrorCode:
         request = TxnOffsetCommitRequest(
-            group_id=GROUP,
-            producer_id=producer_id,
-            generation_id=generation_id,
-            member_id=member_id,
-            group_instance_id=instance_id,
-            offsets=(("t", producer_id, offset),),
+            group_id=GROUP, producer_id=producer_id, generation_id=generation_id, member_id=member_id,
+            group_instance_id=instance_id, offsets=(("t", producer_id, offset),),
         )
         return bench.send(request).error
 

@@ -213,10 +213,7 @@ def test_requests_of_other_group_types() -> None:
     assert (
         error(
             ConsumerGroupHeartbeatRequest(
-                group_id=GROUP,
-                member_id="m1",
-                rebalance_timeout_ms=1_000,
-                subscribed_topic_names=("foo",),
+                group_id=GROUP, member_id="m1", rebalance_timeout_ms=1_000, subscribed_topic_names=("foo",),
                 topic_partitions=(),
             )
         )
@@ -264,10 +261,7 @@ def test_describe() -> None:
     assert isinstance(response, ShareGroupDescribeResponse)
     found, missing = response.groups
     assert (found.group_state, found.group_epoch, found.assignment_epoch, found.assignor_name) == (
-        "Stable",
-        2,
-        2,
-        "simple",
+        "Stable", 2, 2, "simple",
     )
     assert [(m.member_id, m.member_epoch, m.assignment) for m in found.members] == [("m1", 2, (("foo", (0, 1, 2)),))]
     assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")

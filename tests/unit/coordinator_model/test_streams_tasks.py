@@ -166,15 +166,11 @@ def test_a_warmup_becomes_standby_and_back_without_a_revocation() -> None:
     """CurrentAssignmentBuilderTest, replica roles."""
     warm = step(current(standby=frozenset({A})), Tasks(warmup=frozenset({A})), Holders(standby={A: {"p"}}))
     assert (warm.state, warm.assigned.warmup, warm.assigned.standby) == (
-        MemberState.STABLE,
-        frozenset({A}),
-        frozenset(),
+        MemberState.STABLE, frozenset({A}), frozenset(),
     )
     cold = step(current(warmup=frozenset({A})), Tasks(standby=frozenset({A})), Holders(warmup={A: {"p"}}))
     assert (cold.state, cold.assigned.standby, cold.assigned.warmup) == (
-        MemberState.STABLE,
-        frozenset({A}),
-        frozenset(),
+        MemberState.STABLE, frozenset({A}), frozenset(),
     )
 
 

@@ -61,9 +61,6 @@ def only_guard(decided: Plan) -> Guard:
 
 def acknowledged(**changes: object) -> RemovalRecord:
     values: dict[str, object] = {
-        "instance_id": id_of(2),
-        "member_id": "m2",
-        "coordinator": COORDINATOR,
-        "acknowledged_at_s": NOW_S - 1,
+        "instance_id": id_of(2), "member_id": "m2", "coordinator": COORDINATOR, "acknowledged_at_s": NOW_S - 1,
     }
     return RemovalRecord(**(values | changes))

@@ -100,11 +100,7 @@ def test_the_workers_container_is_asked_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("wished", "view"),
-    [
-        (wish(agent="Provided"), workload(2)),
-        (wish(), None),
-        (wish(container="elsewhere"), workload(2)),
-    ],
+    [(wish(agent="Provided"), workload(2)), (wish(), None), (wish(container="elsewhere"), workload(2))],
     ids=["provided", "no StatefulSet", "no such container"],
 )
 def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(

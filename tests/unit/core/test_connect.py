@@ -55,10 +55,7 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
 
 @pytest.mark.parametrize(
     "carrier",
-    [
-        known_pod(),
-        known_pod(state=PodState.SUSPECT, refusal="its end was not seen"),
-    ],
+    [known_pod(), known_pod(state=PodState.SUSPECT, refusal="its end was not seen")],
     ids=["lives", "suspect"],
 )
 def test_a_worker_whose_process_may_live_is_never_removed(carrier: Any) -> None:

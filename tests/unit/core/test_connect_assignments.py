@@ -135,14 +135,7 @@ def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
         world(worker(0), delay=OWN),
     ],
     ids=[
-        "not known",
-        "none",
-        "none by the agent",
-        "odd",
-        "a stock worker",
-        "one without id",
-        "an increment",
-        "unknown",
+        "not known", "none", "none by the agent", "odd", "a stock worker", "one without id", "an increment", "unknown",
         "one is away",
     ],
 )

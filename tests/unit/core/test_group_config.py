@@ -155,9 +155,7 @@ def test_somebody_elses_value_is_judged_as_one_that_the_operator_may_not_set() -
         record=GroupConfigRecord(written_ms=WANTED_MS), writes=True,
     )  # fmt: skip
     assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == (
-        "Broker",
-        "GroupConfig",
-        "BrokerBoundTooLow",
+        "Broker", "GroupConfig", "BrokerBoundTooLow",
     )
     assert t.message == "a restart may keep a member away for 75000 ms but the group's session ends after 60000 ms"
     assert (t.next_ms, t.chosen_ms) == (60_000, WANTED_MS)

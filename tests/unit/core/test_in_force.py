@@ -327,11 +327,7 @@ def taken_over(
 ) -> Snapshot:
     """One pod that was started with 125 s in the place of one with 60 s."""
     before = known_pod(
-        0,
-        "u-old",
-        state=PodState.DEAD,
-        object_present=not is_gone,
-        session_timeouts_ms=gone_ms,
+        0, "u-old", state=PodState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms,
         created_at_s=NOW_S - 9_000,
     )
     now = known_pod(

@@ -123,12 +123,7 @@ def test_ids_that_clients_make_of_two_templates_for_two_ordinals_are_never_misse
 
 
 _EVERYDAY = (
-    *SCOPED,
-    *UNSCOPED,
-    "{podName}-b.{scope}",
-    "{ordinal}",
-    "{ordinal}.{scope}",
-    "{podName}.{ordinal}",
+    *SCOPED, *UNSCOPED, "{podName}-b.{scope}", "{ordinal}", "{ordinal}.{scope}", "{podName}.{ordinal}",
     "orders.v2-{ordinal}.{scope}",
 )
 

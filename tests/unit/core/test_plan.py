@@ -75,16 +75,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"workload": workload(2, status_replicas=3)}, Guard.PODS_UNSEEN),
     ],
     ids=[
-        "not read",
-        "wanted again",
-        "pod there",
-        "pod of another of its names there",
-        "no barrier",
-        "overlap",
-        "same scope",
-        "duplicate",
-        "no pod seen",
-        "one pod unseen",
+        "not read", "wanted again", "pod there", "pod of another of its names there", "no barrier", "overlap",
+        "same scope", "duplicate", "no pod seen", "one pod unseen",
     ],
 )
 def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(
@@ -122,20 +114,9 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members(attributions={}), {}, Guard.UNATTRIBUTED),
     ],
     ids=[
-        "a pod of which nothing is known",
-        "suspect",
-        "alive",
-        "a run was lost",
-        "vanished",
-        "unseen",
-        "unseen and suspect",
-        "unattributed",
-        "described without a barrier behind it",
-        "watch not whole",
-        "another member was described",
-        "pods were not looked at",
-        "watch young",
-        "nobody ended",
+        "a pod of which nothing is known", "suspect", "alive", "a run was lost", "vanished", "unseen",
+        "unseen and suspect", "unattributed", "described without a barrier behind it", "watch not whole",
+        "another member was described", "pods were not looked at", "watch young", "nobody ended",
     ],
 )
 def test_member_stays_while_a_pod_that_was_there_when_it_joined_may_live(

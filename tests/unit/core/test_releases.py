@@ -61,9 +61,7 @@ def read(**changes: Any) -> FreshRead:
     return fresh(**({"is_expected": True, "objects": (("web-0", "u0"),)} | changes))
 
 
-def crash(
-    pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any
-) -> Snapshot:
+def crash(pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any) -> Snapshot:
     """A process of web-0 has crashed and is started again; its member m0 is still in the group."""
     pod = pod or crashed_pod()
     values: dict[str, Any] = {
@@ -128,9 +126,7 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
     (finding,) = findings_of_seats(decided, snapshot)
     assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
-        ExceptionKind.MISSING,
-        "web-0",
-        id_of(0),
+        ExceptionKind.MISSING, "web-0", id_of(0),
     )
     assert "2027-01-15T07:59:57Z" in finding.text
     assert "spec.crashRelease" in finding.text

@@ -61,9 +61,7 @@ def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_o
     conditions = conditions_of(departure(workload=workload(1_500_000)))
     unknown = {kind: c.reason for kind, c in conditions.items() if c.status.value == "Unknown"}
     assert unknown == {
-        "Injected": "NotObservedYet",
-        "MembershipComplete": "MembershipUnknown",
-        "TimeoutSufficient": "TimeoutUnknown",
+        "Injected": "NotObservedYet", "MembershipComplete": "MembershipUnknown", "TimeoutSufficient": "TimeoutUnknown",
         "RemovalSettled": "MembershipUnknown",
     }
     assert all("see WorkloadFound" in conditions[kind].message for kind in unknown)
@@ -187,10 +185,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
         "DESCRIBE on the Topics",
     ),
     (
-        "a policy that is not served",
-        replace(WELL, policy_served=False),
-        "Injected",
-        "InjectionNotServed",
+        "a policy that is not served", replace(WELL, policy_served=False), "Injected", "InjectionNotServed",
         "identity.method to None",
     ),
     (
@@ -258,12 +253,7 @@ def test_id_that_the_broker_would_refuse_for_its_length_is_named_before_any_pod_
 
 def test_unscoped_template_names_the_two_ways_out() -> None:
     memory = history(
-        injected=Injected(
-            scope="3fa9c1d2",
-            method="Policy",
-            id_template="{podName}",
-            session_timeout_ms=None,
-        )
+        injected=Injected(scope="3fa9c1d2", method="Policy", id_template="{podName}", session_timeout_ms=None)
     )
     world = departure(
         group=group(replace(member(2), instance_id="web-2")),

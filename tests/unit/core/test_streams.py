@@ -274,9 +274,7 @@ def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_togethe
     assert remedy in membership_complete(wish, departure(group=group(*held)), decided).text
 
 
-@pytest.mark.parametrize(
-    ("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)]
-)
+@pytest.mark.parametrize(("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)])
 def test_variables_that_the_role_implied_are_named_in_the_advice_to_choose_another(
     identity: dict[str, Any], is_named: bool
 ) -> None:

@@ -331,8 +331,7 @@ def test_explanation_of_a_near_match_names_the_field() -> None:
     text = explained(wish, snapshot, decide(wish, snapshot), NOW_S)
     assert (
         f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; "
-        f"a member of its pod holds web-0.{SCOPE}-0."
-        in text
+        f"a member of its pod holds web-0.{SCOPE}-0." in text
     )
     assert "MembershipComplete: False (SuffixMismatch). 2 members nearly match" in text
     assert "Set spec.identity.suffix to Spring." in text

@@ -47,10 +47,7 @@ def timeout(
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:
     """Start a consumer of confluent-kafka and close it; it needs no broker."""
     settings: dict[str, Any] = {
-        "bootstrap.servers": "127.0.0.1:1",
-        "group.id": "orders",
-        "session.timeout.ms": session_ms,
-        "log_level": 0,
+        "bootstrap.servers": "127.0.0.1:1", "group.id": "orders", "session.timeout.ms": session_ms, "log_level": 0,
     }
     Consumer(settings if max_poll_ms is None else settings | {"max.poll.interval.ms": max_poll_ms}).close()
 

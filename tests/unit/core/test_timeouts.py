@@ -188,11 +188,8 @@ def reason_of(chosen) -> tuple[Reason, str]:
 
 @settings(deadline=None)
 @given(
-    asked=session_timeouts,
-    view=st.one_of(st.none(), workloads),
-    bounds=bounds_ms,
-    advised=st.one_of(advices, st.just(STALE)),
-    kept=durations_ms,
+    asked=session_timeouts, view=st.one_of(st.none(), workloads), bounds=bounds_ms,
+    advised=st.one_of(advices, st.just(STALE)), kept=durations_ms,
 )
 def test_whatever_is_recommended_the_value_stays_within_every_bound(asked, view, bounds, advised, kept) -> None:
     """The brokers' bounds before three heartbeats, and these before the user's."""

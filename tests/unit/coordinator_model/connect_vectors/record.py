@@ -159,9 +159,7 @@ def assignments() -> list[dict[str, Any]]:
             Assignment(version=2, config_offset=7, assigned=mixed, revoked=work({"c": [-1]}), delay_ms=5, **fields),
             Whole("w-0", "http://w-1:8083/", None),
         ),
-        spell_assignment(
-            Assignment(2, AssignmentError.CONFIG_MISMATCH, "w-0-1", "http://w-0:8083/", 9, mixed), whole
-        ),
+        spell_assignment(Assignment(2, AssignmentError.CONFIG_MISMATCH, "w-0-1", "http://w-0:8083/", 9, mixed), whole),
     ]
 
 
@@ -217,9 +215,7 @@ class Recorded(StaticMembership):
 
     def view(self, members: Sequence[RoundMember], generation_id: int, leader_member_id: str) -> dict[str, bytes]:
         seen = super().view(members, generation_id, leader_member_id)
-        asked = [
-            {"memberId": m.member_id, "instanceId": m.instance_id, "metadata": m.metadata.hex()} for m in members
-        ]
+        asked = [{"memberId": m.member_id, "instanceId": m.instance_id, "metadata": m.metadata.hex()} for m in members]
         changed = {m.member_id: seen[m.member_id].hex() for m in members if seen[m.member_id] != m.metadata}
         held = self.held_back(leader_member_id)
         self.steps.append(
@@ -245,24 +241,13 @@ class Recorded(StaticMembership):
         return stored
 
     def received(
-        self,
-        data: bytes,
-        generation_id: int,
-        member_id: str,
-        url: str,
-        config_offset: int,
-        running: ConnectorsAndTasks,
+        self, data: bytes, generation_id: int, member_id: str, url: str, config_offset: int, running: ConnectorsAndTasks
     ) -> Received:
         received = super().received(data, generation_id, member_id, url, config_offset, running)
         self.steps.append(
             {
-                "received": data.hex(),
-                "generation": generation_id,
-                "memberId": member_id,
-                "url": url,
-                "configOffset": config_offset,
-                "running": spell(running),
-                "shown": received.shown.hex(),
+                "received": data.hex(), "generation": generation_id, "memberId": member_id, "url": url,
+                "configOffset": config_offset, "running": spell(running), "shown": received.shown.hex(),
                 "roundWanted": received.round_wanted,
             }
         )

@@ -59,9 +59,7 @@ class Story:
         """
         self.at_s += later_s
         values = {
-            "ended": frozenset(),
-            "described_at_s": 10_000.0 + self.at_s,
-            "dated_at_s": NOW_S + self.at_s,
+            "ended": frozenset(), "described_at_s": 10_000.0 + self.at_s, "dated_at_s": NOW_S + self.at_s,
             "carrying": {SEAT: frozenset(carrying)},
         }
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
