@@ -12,8 +12,6 @@ from coordinator_model.base.image import TopicImage
 from coordinator_model.base.offset_messages import (
     OffsetCommitRequest,
     OffsetCommitResponse,
-    OffsetFetchRequest,
-    TxnOffsetCommitRequest,
 )
 from coordinator_model.base.settings import BrokerSettings
 
@@ -192,81 +190,21 @@ def test_I12_new_member_ids_leave_every_partition_where_it_was(assignor: str) ->
     assert after == before
 
 
-def test_offset_commit_fencing(bench: ConsumerBench) -> None:
-    """ConsumerGroupTest.testValidateOffsetCommit and KIP-1251: an older epoch will do for what was held since."""
+def test_older_epoch_will_do_for_what_a_returned_member_has_held_since(bench: ConsumerBench) -> None:
+    """KIP-1251, by a bounce and a newcomer that is given what the returned member holds no longer."""
 
-    def commit(member_id: str, epoch: int, *offsets: tuple[str, int, int], api_version: int = 10) -> ErrorCode:
-        answer = bench.send(
-            OffsetCommitRequest(
-                api_version=api_version, group_id=GROUP, generation_id_or_member_epoch=epoch, member_id=member_id,
-                offsets=offsets or (("foo", 3, 7),),
-            )
+    def commit(partition: int) -> ErrorCode:
+        request = OffsetCommitRequest(
+            api_version=10, group_id=GROUP, generation_id_or_member_epoch=10, member_id="m2-again",
+            offsets=(("foo", partition, 8),),
         )
+        answer = bench.send(request)
         assert isinstance(answer, OffsetCommitResponse)
         return answer.error_code
 
-    stale = ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("m2", 10) is NONE
-    assert commit("m2", 11) is stale
-    assert commit("m2", 9) is stale
-    assert commit("m?", 10) is UNKNOWN
-    assert commit("", -1) is UNKNOWN
-    assert commit("m2", 10, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
     bench.beat("m2", -2, "y")
     bench.join("m2-again", "y", assignor="range")
     bench.join("m3", "z", assignor="range")
     bench.beat("m2-again", 10, "y", (("bar", ()), ("foo", (3,))))
     assert bench.epochs["m2-again"] == 11
-    assert commit("m2-again", 10, ("foo", 3, 8)) is NONE
-    assert commit("m2-again", 10, ("foo", 5, 8)) is stale
-    bench.leave(("m1", None), ("", "y"), ("", "z"))
-    assert commit("", -1) is NONE
-
-
-def test_offset_fetch_fencing(bench: ConsumerBench) -> None:
-    """ConsumerGroupTest.testValidateOffsetFetch."""
-
-    def fetch(member_id: str | None, epoch: int) -> ErrorCode:
-        answer = bench.send(OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch))
-        assert answer is not None
-        return answer.error_code
-
-    assert fetch(None, -1) is NONE
-    assert fetch("m?", 10) is UNKNOWN
-    assert fetch("m1", 9) is ErrorCode.STALE_MEMBER_EPOCH
-    assert fetch("m1", 10) is NONE
-
-
-@pytest.mark.parametrize(
-    ("generation_id", "code"), [(10, NONE), (9, ErrorCode.ILLEGAL_GENERATION), (11, ErrorCode.ILLEGAL_GENERATION)]
-)
-def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) -> None:
-    """ConsumerGroupTest.testValidateOffsetCommitWithClassicProtocolMember: the classic error, in any version."""
-    bench = ConsumerBench()
-    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
-    request = OffsetCommitRequest(
-        api_version=2, group_id=GROUP, generation_id_or_member_epoch=generation_id, member_id="m1",
-        offsets=(("foo", 0, 7),),
-    )
-    answer = bench.send(request)
-    assert answer is not None
-    assert answer.error_code is code
-
-
-def test_transactional_commit_without_member() -> None:
-    """ConsumerGroupTest.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong."""
-    bench = ConsumerBench()
-    bench.given(member("m1", None, FIRST))
-
-    def commit(member_id: str, epoch: int) -> ErrorCode:
-        offsets = (("foo", 0, 7),)
-        answer = bench.send(
-            TxnOffsetCommitRequest(group_id=GROUP, member_id=member_id, generation_id=epoch, offsets=offsets)
-        )
-        assert answer is not None
-        return answer.error_code
-
-    assert commit("", -1) is NONE
-    assert commit("m1", 10) is NONE
-    assert commit("m?", 10) is UNKNOWN
-    assert commit("m1", 11) is ErrorCode.ILLEGAL_GENERATION
+    assert (commit(3), commit(5)) == (NONE, ErrorCode.STALE_MEMBER_EPOCH)

@@ -53,14 +53,6 @@ def test_sync_names_the_protocol_only_when_it_succeeds(
         assert (answer.error, answer.synced.protocol_type, answer.synced.protocol_name) == (error, *named)
 
 
-def test_sync_of_a_unknown_or_of_another_generation(bench: ClassicBench) -> None:
-    """GMMT.testSyncGroupFromUnknownMember, testSyncGroupFromIllegalGeneration: without an assignment."""
-    (member_id,) = bench.stable("x")
-    unknown, late = bench.sync("made-up"), bench.sync(member_id, generation_id=2)
-    assert errors([unknown, late]) == [UNKNOWN, ErrorCode.ILLEGAL_GENERATION]
-    assert [answer.synced.assignment for answer in (unknown, late)] == [b"", b""]
-
-
 def test_leader_may_leave_members_without_an_assignment(bench: ClassicBench) -> None:
     """GMMT.testSyncGroupEmptyAssignment: the group is stable all the same."""
     join = bench.join("x")
@@ -98,9 +90,11 @@ def test_no_member_is_removed_when_all_have_synced_in_time(bench: ClassicBench) 
 
 def test_heartbeat_in_every_state(bench: ClassicBench) -> None:
     """GMMT.testHeartbeatUnknownGroup, …DeadGroup, …EmptyGroup, …UnknownMemberExistingGroup, …DuringPreparingRebalance,
-    …DuringCompletingRebalance, …IllegalGeneration, testValidHeartbeat."""
+    …DuringCompletingRebalance, …IllegalGeneration, testValidHeartbeat; GroupCoordinatorServiceTest for ""."""
     absent = HeartbeatRequest(group_id=GROUP, generation_id=1, member_id="m")
     assert bench.send(absent).error is UNKNOWN
+    nameless = HeartbeatRequest(group_id="", generation_id=1, member_id="m")
+    assert bench.send(nameless).error is ErrorCode.INVALID_GROUP_ID
     join = bench.join("x")
     member_id = next(iter(bench.group.members))
     assert bench.heartbeat(member_id, "x", 0) is REBALANCING
@@ -120,13 +114,6 @@ def test_heartbeat_of_a_member_of_an_empty_group(bench: ClassicBench) -> None:
     bench.group.transition_to("PreparingRebalance", 0)
     bench.group.transition_to("Empty", 0)
     assert bench.heartbeat(member_id, "x") is UNKNOWN
-
-
-def test_heartbeat_while_another_joins(bench: ClassicBench) -> None:
-    """GMMT.testHeartbeatDuringRebalanceCausesRebalanceInProgress."""
-    (member_id,) = bench.stable("x")
-    assert bench.join(api_version=UNIDENTIFIED).waits
-    assert bench.heartbeat(member_id, "x") is REBALANCING
 
 
 def test_duplicate_of_a_syncing_follower_outlives_a_leader_that_is_silent(bench: ClassicBench) -> None:

@@ -301,15 +301,6 @@ def test_transactional_commit_of_a_stale_member(api_version: int, error: ErrorCo
     assert commit_in_transaction(bench.coordinator, GROUP, "made-up", 10, api_version=api_version) is UNKNOWN
 
 
-def test_transactional_commit_of_a_classic_member() -> None:
-    """OMMT.testGenericGroupTransactionalOffsetCommit, …WithUnknownMemberId, …WithIllegalGenerationId."""
-    bench = ClassicBench()
-    (member_id,) = bench.stable("x")
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, member_id, 1) is NONE
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, "made-up", 1) is UNKNOWN
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, member_id, 2) is ILLEGAL
-
-
 def reloaded(log: list[Record]) -> GroupCoordinator:
     broker = GroupCoordinator()
     broker.replay(log)

@@ -65,13 +65,6 @@ def test_commit_counts_as_a_heartbeat(bench: ClassicBench) -> None:
     assert bench.group.members == {}
 
 
-def test_commit_while_the_rebalance_completes(bench: ClassicBench) -> None:
-    """ClassicGroup.validateOffsetCommit."""
-    answer = bench.join("x")
-    bench.advance(3_000)
-    assert commit(bench, answer.joined.member_id, "x", 1) is ErrorCode.REBALANCE_IN_PROGRESS
-
-
 def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBench) -> None:
     """OffsetMetadataManagerTest.testConsumerGroupTransactionalOffsetCommit and testCompleteTransaction…."""
     (m1,) = bench.stable("x")

@@ -178,8 +178,10 @@ def test_shutdown_of_the_application_reaches_all_until_the_group_is_empty() -> N
     broker = coordinator()
     broker.handle(join("m1"), 0)
     broker.handle(join("m2", "q"), 1)
-    broker.handle(beat("m1", -1, shutdown_application=True), 2)
-    assert Status.SHUTDOWN_APPLICATION in dict(send(broker, beat("m2", 3), 3).status)
+    assert send(broker, beat("m1", -1, shutdown_application=True), 2).status == ()
+    ((status, detail),) = send(broker, beat("m2", 3), 3).status
+    assert status is Status.SHUTDOWN_APPLICATION
+    assert "m1" in detail
     broker.handle(beat("m2", -1), 4)
     assert send(broker, join("m3"), 5).status == ()
 
@@ -254,7 +256,10 @@ def test_empty_groups_change_their_type_with_the_next_join() -> None:
 
 
 def test_listing_and_deleting() -> None:
-    """testListGroups, testStreamsGroupDelete…: a group with members stays; without them its tombstones are written."""
+    """testListGroups, testStreamsGroupDelete…: a group with members stays; without them its tombstones are written.
+
+    testStreamsGroupDeleteCancelsInitialRebalanceTimer.
+    """
     broker = coordinator(streams_initial_rebalance_delay_ms=3_000)
     log = list(broker.handle(join("m1"), 0).records)
     listed = broker.handle(ListGroupsRequest(), 1).response
@@ -266,7 +271,7 @@ def test_listing_and_deleting() -> None:
         assert result.response.results == ((GROUP, expected),)
         log += result.records
         log += broker.handle(beat("m1", -1), 3).records
-    assert (broker.groups, broker.expire(3_000).records) == ({}, ())
+    assert (broker.groups, broker.timers.of_group(GROUP), broker.expire(3_000).records) == ({}, (), ())
     loaded = coordinator()
     loaded.replay(log)
     assert loaded.groups == {}
