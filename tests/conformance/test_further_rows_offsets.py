@@ -151,7 +151,7 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        JoinGroupRequest(group_id=""),
+        JoinGroupRequest(group_id="", member_id="m"),
         SyncGroupRequest(group_id="", generation_id=1, member_id="m"),
         HeartbeatRequest(group_id="", generation_id=1, member_id="m"),
         LeaveGroupRequest(group_id="", members=(MemberIdentity(member_id="m"),)),
@@ -160,11 +160,14 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
     ids=lambda request_: type(request_).__name__,
 )
 def test_empty_group_id_is_no_group_id(request_: Request) -> None:
-    """GroupCoordinatorServiceTest.testJoinGroupInvalidGroupId, testSyncGroupInvalidGroupId and their like."""
+    """GroupCoordinatorServiceTest.testJoinGroupWithInvalidGroupId, testSyncGroupInvalidGroupId and their like: a member
+    id comes back.
+    """
     broker = GroupCoordinator()
     answer = broker.handle(request_, 0).response
     assert answer is not None
     assert answer.error_code is ErrorCode.INVALID_GROUP_ID
+    assert getattr(answer, "member_id", "m") == "m"
     assert broker.groups == {}
 
 
@@ -183,23 +186,24 @@ def test_empty_group_id_may_hold_offsets() -> None:
 
 
 def test_consumer_member_commits_in_its_epoch_only() -> None:
-    """OMMT.testConsumerGroupOffsetCommit, …WithUnknownMemberId, …WithStaleMemberEpoch."""
+    """OMMT.testConsumerGroupOffsetCommit, …WithUnknownMemberId, …WithStaleMemberEpoch; CGT.testValidateOffsetCommit."""
     bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (1,)),)))
     assert commit(bench.coordinator, GROUP, "m1", 10) is NONE
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [STALE, STALE]
+    assert commit(bench.coordinator, GROUP, "m1", 10, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert commit(bench.coordinator, GROUP, "made-up", 10) is UNKNOWN
     assert commit(bench.coordinator, GROUP) is UNKNOWN
 
 
 def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
     """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId,
-    testConsumerGroupOffsetFetchWithIllegalGenerationId.
+    testConsumerGroupOffsetFetchWithIllegalGenerationId, CGT.testValidateOffsetCommitWithClassicProtocolMember.
     """
     bench = ConsumerBench()
     bench.given(member("m1", "x", classic=True))
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
-    assert commit(bench.coordinator, GROUP, "m1", 10, api_version=8) is NONE
+    assert [commit(bench.coordinator, GROUP, "m1", 10, api_version=version) for version in (2, 8)] == [NONE, NONE]
     fetch = OffsetFetchRequest(group_id=GROUP, member_id="m1", member_epoch=9)
     answer = bench.coordinator.handle(fetch, 0).response
     assert answer is not None
@@ -253,7 +257,9 @@ def test_away_member_cannot_commit_in_its_former_epoch() -> None:
     ("member_id", "epoch", "error"), [("m1", 10, NONE), ("m1", 9, STALE), ("made-up", 10, UNKNOWN)]
 )
 def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode) -> None:
-    """OMMT.testConsumerGroupOffsetFetchWithMemberIdAndEpoch, …WithUnknownMemberId, …WithStaleMemberEpoch."""
+    """OMMT.testConsumerGroupOffsetFetchWithMemberIdAndEpoch, …WithUnknownMemberId, …WithStaleMemberEpoch;
+    CGT.testValidateOffsetFetch.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x"))
     request = OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
@@ -291,13 +297,17 @@ def test_transactional_commit_to_an_absent_group(api_version: int, error: ErrorC
 
 @pytest.mark.parametrize(("api_version", "error"), [(5, ILLEGAL), (6, STALE)])
 def test_transactional_commit_of_a_stale_member(api_version: int, error: ErrorCode) -> None:
-    """OMMT.testConsumerGroupTransactionalOffsetCommitWithStaleMemberEpoch, …WithUnknownMemberId."""
+    """OMMT.testConsumerGroupTransactionalOffsetCommitWithStaleMemberEpoch, …WithUnknownMemberId;
+    CGT.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x"))
     answers = [
         commit_in_transaction(bench.coordinator, GROUP, "m1", epoch, api_version=api_version) for epoch in (9, 11)
     ]
     assert answers == [error, error]
+    for member_id, epoch in (("", -1), ("m1", 10)):
+        assert commit_in_transaction(bench.coordinator, GROUP, member_id, epoch, api_version=api_version) is NONE
     assert commit_in_transaction(bench.coordinator, GROUP, "made-up", 10, api_version=api_version) is UNKNOWN
 
 

@@ -113,7 +113,9 @@ WAITING = member(11, UNRELEASED, foo(2, 3))
 def test_step(
     before: CurrentAssignment, target: list[Partition], options: dict[str, Any], expected: tuple[object, ...]
 ) -> None:
-    assert shape(step(before, target, **options)) == expected
+    after = step(before, target, **options)
+    assert shape(after) == expected
+    assert (after == before) is (expected == shape(before))
 
 
 def test_partitions_keep_their_epoch_and_what_is_free_is_given_at_once_with_the_new_one() -> None:

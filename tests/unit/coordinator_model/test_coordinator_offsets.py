@@ -66,7 +66,9 @@ def test_commit_counts_as_a_heartbeat(bench: ClassicBench) -> None:
 
 
 def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBench) -> None:
-    """OffsetMetadataManagerTest.testConsumerGroupTransactionalOffsetCommit and testCompleteTransaction…."""
+    """OffsetMetadataManagerTest.testGenericGroupTransactionalOffsetCommit, …WithUnknownMemberId,
+    …WithIllegalGenerationId and testCompleteTransaction….
+    """
     (m1,) = bench.stable("x")
 
     def txn(member_id: str, instance_id: str | None, generation_id: int, producer_id: int, offset: int) -> ErrorCode:
@@ -79,6 +81,7 @@ def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBen
     assert txn(m1, "x", 1, 1, 10) is NONE
     assert txn("", None, -1, 2, 20) is NONE
     assert txn("made-up", "x", 1, 3, 30) is ErrorCode.FENCED_INSTANCE_ID
+    assert txn("made-up", None, 1, 3, 30) is UNKNOWN
     assert txn(m1, "x", 2, 3, 30) is ErrorCode.ILLEGAL_GENERATION
     assert fetch(bench) == ()
     bench.log += bench.coordinator.end_transaction(1, 0, committed=True).records
