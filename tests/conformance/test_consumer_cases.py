@@ -9,10 +9,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.offset_messages import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-)
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetCommitResponse
 from coordinator_model.base.settings import BrokerSettings
 
 from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, ConsumerBench, broker_settings, member

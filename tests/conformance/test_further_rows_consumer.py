@@ -201,10 +201,8 @@ def test_batch_removal_drops_unused_expressions() -> None:
 def given_two_of_each_protocol(bench: ConsumerBench) -> None:
     """Classic m1 and static m2 (y), consumer-protocol m3 and static m4 (w)."""
     bench.given(
-        member("m1", None, (("foo", (0, 1)),), classic=True),
-        member("m2", "y", (("foo", (2, 3)),), classic=True),
-        member("m3", None, (("bar", (0, 1, 2)),)),
-        member("m4", "w", (("foo", (4, 5)),)),
+        member("m1", None, (("foo", (0, 1)),), classic=True), member("m2", "y", (("foo", (2, 3)),), classic=True),
+        member("m3", None, (("bar", (0, 1, 2)),)), member("m4", "w", (("foo", (4, 5)),)),
     )
 
 

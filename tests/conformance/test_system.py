@@ -40,11 +40,8 @@ async def commit_as(fleet: Fleet, number: int, offset: int) -> ErrorCode:
     members = (await fleet.world.view()).members
     member = next(m for m in members if (c := fleet.world.table.creator(m.member_id)) is not None and c.pod_uid == uid)
     request = OffsetCommitRequest(
-        group_id=GROUP,
-        generation_id_or_member_epoch=max(fleet.world.meter.rounds),
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        offsets=(("orders", 0, offset),),
+        group_id=GROUP, generation_id_or_member_epoch=max(fleet.world.meter.rounds), member_id=member.member_id,
+        group_instance_id=member.instance_id, offsets=(("orders", 0, offset),),
     )
     response = await fleet.world.cluster.request(KafkaLink(name="committer"), request)
     assert isinstance(response, OffsetCommitResponse)

@@ -212,24 +212,16 @@ def test_delay_is_that_of_the_slowest_record_but_one_in_a_hundred() -> None:
 
 
 QUIET = Roll(
-    rebalances=0,
-    interruptions=0,
-    interrupted_s=0.0,
-    moves=0,
-    stillness=Stillness(longest_s=3.0, any_s=9.0, sum_s=18.0),
-    duration_s=12.0,
+    rebalances=0, interruptions=0, interrupted_s=0.0, moves=0,
+    stillness=Stillness(longest_s=3.0, any_s=9.0, sum_s=18.0), duration_s=12.0,
 )
 TAKEN = ScaleDown(
     partitions=(4, 5), takeover_s=2.0, member_left_after_s=0.8, member_ended_by=report.OPERATOR, session_timeout_s=140.0
 )
 RESTORED = replace(QUIET, restored_records=0, rebuilds=0, twice=0, p99_delay_s=6.1)
 REBUILT = replace(
-    RESTORED,
-    rebalances=4,
-    rebuilds=14,
-    restored_records=90_000,
-    stillness=Stillness(longest_s=9.0, any_s=40.0, sum_s=160.0),
-    p99_delay_s=14.2,
+    RESTORED, rebalances=4, rebuilds=14, restored_records=90_000,
+    stillness=Stillness(longest_s=9.0, any_s=40.0, sum_s=160.0), p99_delay_s=14.2,
 )
 GOOD = Figures(
     roll_without=replace(QUIET, rebalances=6, interruptions=12, moves=15),
@@ -300,23 +292,19 @@ ROLES = [(GOOD, CONSUMER), (STREAMS_GOOD, STREAMS), (CONNECT_GOOD, CONNECT)]
     [
         (replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, rebalances=2)), STREAMS, "more than 1"),
         (
-            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, restored_records=5)),
-            STREAMS,
+            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, restored_records=5)), STREAMS,
             "restored 5 records",
         ),
         (
-            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, interruptions=2)),
-            STREAMS,
+            replace(STREAMS_GOOD, roll_with=replace(STREAMS_GOOD.roll_with, interruptions=2)), STREAMS,
             "took 2 partitions from running pods",
         ),
         (
-            replace(STREAMS_GOOD, unconsumed_records={"stock": 0, "managed": 3}),
-            STREAMS,
+            replace(STREAMS_GOOD, unconsumed_records={"stock": 0, "managed": 3}), STREAMS,
             "managed did not process 3 acknowledged records",
         ),
         (
-            replace(CONNECT_GOOD, roll_with=replace(CONNECT_GOOD.roll_with, interruptions=4)),
-            CONNECT,
+            replace(CONNECT_GOOD, roll_with=replace(CONNECT_GOOD.roll_with, interruptions=4)), CONNECT,
             "stopped 4 tasks elsewhere",
         ),
         (replace(CONNECT_GOOD, twice={"stock": 0, "managed": 1}), CONNECT, "managed had 1 tasks running twice"),

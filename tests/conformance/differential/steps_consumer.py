@@ -91,10 +91,7 @@ class ConsumerSteps(Duo):
 
     async def _cinvalid(self, slot: Slot, op: Op) -> None:
         changes: tuple[dict[str, Any], ...] = (
-            {"group_instance_id": ""},
-            {"member_epoch": -3},
-            {"server_assignor": "nope"},
-            {"rebalance_timeout_ms": 0},
+            {"group_instance_id": ""}, {"member_epoch": -3}, {"server_assignor": "nope"}, {"rebalance_timeout_ms": 0},
         )
         await self._send(slot, self._consumer_request(slot, slot.current or "new", 0, **changes[op.arg % 4]))
 

@@ -38,14 +38,9 @@ def _joined(body: Body, _version: int, _client: WireClient) -> m.Response:
         for each in body["members"]
     )
     return m.JoinGroupResponse(
-        error_code=ErrorCode(body["error_code"]),
-        generation_id=body["generation_id"],
-        protocol_type=body.get("protocol_type"),
-        protocol_name=body["protocol_name"],
-        leader=body["leader"],
-        skip_assignment=body.get("skip_assignment", False),
-        member_id=body["member_id"],
-        members=members,
+        error_code=ErrorCode(body["error_code"]), generation_id=body["generation_id"],
+        protocol_type=body.get("protocol_type"), protocol_name=body["protocol_name"], leader=body["leader"],
+        skip_assignment=body.get("skip_assignment", False), member_id=body["member_id"], members=members,
     )
 
 
@@ -94,11 +89,8 @@ def _described(body: Body, _version: int, _client: WireClient) -> m.Response:
     for group in body["groups"]:
         members = tuple(
             m.DescribedMember(
-                member_id=each["member_id"],
-                group_instance_id=each.get("group_instance_id"),
-                client_id=each["client_id"],
-                client_host=each["client_host"],
-                member_metadata=each["member_metadata"],
+                member_id=each["member_id"], group_instance_id=each.get("group_instance_id"),
+                client_id=each["client_id"], client_host=each["client_host"], member_metadata=each["member_metadata"],
                 member_assignment=each["member_assignment"],
             )
             for each in group["members"]
@@ -259,13 +251,9 @@ def _task_ids(rows: Any) -> st.TaskIds | None:
 
 def _streamed(body: Body, _version: int, _client: WireClient) -> m.Response:
     return st.StreamsGroupHeartbeatResponse(
-        error_code=ErrorCode(body["error_code"]),
-        error_message=body["error_message"],
-        member_id=body["member_id"],
-        member_epoch=body["member_epoch"],
-        heartbeat_interval_ms=body["heartbeat_interval_ms"],
-        active_tasks=_task_ids(body["active_tasks"]),
-        standby_tasks=_task_ids(body["standby_tasks"]),
+        error_code=ErrorCode(body["error_code"]), error_message=body["error_message"], member_id=body["member_id"],
+        member_epoch=body["member_epoch"], heartbeat_interval_ms=body["heartbeat_interval_ms"],
+        active_tasks=_task_ids(body["active_tasks"]), standby_tasks=_task_ids(body["standby_tasks"]),
         warmup_tasks=_task_ids(body["warmup_tasks"]),
     )
 

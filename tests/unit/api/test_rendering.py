@@ -22,11 +22,8 @@ OPTION = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
 def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, **spec: Any) -> Json:
     wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity or {}}
     return resolve_injected(
-        identity_of(StaticGroupSpec.model_validate(wish | spec)),
-        method=InjectedMethod.POLICY,
-        scope=SCOPE,
-        id_template=f"{{podName}}.{SCOPE}",
-        session_timeout_ms=timeout_ms,
+        identity_of(StaticGroupSpec.model_validate(wish | spec)), method=InjectedMethod.POLICY, scope=SCOPE,
+        id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=timeout_ms,
     ).to_wire()
 
 

@@ -31,9 +31,7 @@ def condition(status: str, reason: str = "Healthy", message: str = "all is well"
 
 
 READY = group(
-    conditions=[condition("True")],
-    members={"expected": 3, "joined": 3, "departed": 0},
-    columns={"timeout": "45s"},
+    conditions=[condition("True")], members={"expected": 3, "joined": 3, "departed": 0}, columns={"timeout": "45s"},
     observedGeneration=3,
 )
 WAITING = group(

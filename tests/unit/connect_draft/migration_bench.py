@@ -148,12 +148,8 @@ def snapshot(classic: ConnectCluster) -> ClassicConnectGroup:
         assert worker.assignment is not None
         members.append(
             ClassicConnectMember(
-                member_id=worker.member_id,
-                client_id=worker.url,
-                client_host="/127.0.0.1",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=60_000,
-                protocols=worker.protocols(),
+                member_id=worker.member_id, client_id=worker.url, client_host="/127.0.0.1", session_timeout_ms=10_000,
+                rebalance_timeout_ms=60_000, protocols=worker.protocols(),
                 assignment=encode_assignment(worker.assignment),
             )
         )

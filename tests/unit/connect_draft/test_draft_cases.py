@@ -279,10 +279,8 @@ def worker_bounces_as_today() -> str:
 
 
 STORIES = {
-    "connect_join": first_worker_then_second,
-    "connect_leave": worker_leaves,
-    "connect_bounce_draft": worker_bounces_as_drafted,
-    "connect_bounce_today": worker_bounces_as_today,
+    "connect_join": first_worker_then_second, "connect_leave": worker_leaves,
+    "connect_bounce_draft": worker_bounces_as_drafted, "connect_bounce_today": worker_bounces_as_today,
 }
 
 

@@ -32,14 +32,8 @@ def bench() -> ClassicBench:
 def join_streams_group(bench: ClassicBench) -> None:
     bench.coordinator.image = TopicImage({"t": 1})
     joined = StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id="m",
-        process_id="p",
-        rebalance_timeout_ms=1_000,
-        topology=Topology(0, (Subtopology("s", ("t",)),)),
-        active_tasks=(),
-        standby_tasks=(),
-        warmup_tasks=(),
+        group_id=GROUP, member_id="m", process_id="p", rebalance_timeout_ms=1_000,
+        topology=Topology(0, (Subtopology("s", ("t",)),)), active_tasks=(), standby_tasks=(), warmup_tasks=(),
     )
     assert bench.send(joined).error is NONE
 

@@ -129,9 +129,7 @@ def test_a_standby_becomes_active_in_place_once_the_owner_released() -> None:
     assert (waiting.assigned.standby, dict(waiting.assigned.active)) == (frozenset({A}), {})
     granted = step(waiting, target, Holders(standby={A: {"p"}}))
     assert (granted.state, dict(granted.assigned.active), granted.assigned.standby) == (
-        MemberState.STABLE,
-        {A: 2},
-        frozenset(),
+        MemberState.STABLE, {A: 2}, frozenset(),
     )
     assert not granted.pending_revocation
 
@@ -142,9 +140,7 @@ def test_a_standby_stays_until_the_member_has_revoked_what_it_must() -> None:
     target = Tasks(active=frozenset({A}))
     revoking = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
     assert (revoking.state, dict(revoking.assigned.active), revoking.assigned.standby) == (
-        MemberState.UNREVOKED_TASKS,
-        {},
-        frozenset({A}),
+        MemberState.UNREVOKED_TASKS, {}, frozenset({A}),
     )
     assert (dict(revoking.pending_revocation.active), revoking.pending_revocation.standby) == ({B: 1}, frozenset())
     done = step(revoking, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))

@@ -53,8 +53,7 @@ def test_options_as_text_take_the_agent() -> None:
     ("options", "cause", "remedy"),
     [
         (
-            JavaOptions.ABSENT,
-            "has no KAFKA_OPTS, and one that is written",
+            JavaOptions.ABSENT, "has no KAFKA_OPTS, and one that is written",
             'add - {name: KAFKA_OPTS, value: ""} to its env, or with',
         ),
         (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),

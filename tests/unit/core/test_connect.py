@@ -136,8 +136,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ),
     (
         "unknown timeout",
-        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))),
-        wish(),
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish(),
     ),
     (
         "unknown timeout by name",

@@ -18,9 +18,7 @@ from .builders import COORDINATOR, NOW_S, departure, history, id_of, injected, m
 
 def through_the_api_server(memory: History) -> StaticGroupStatus:
     status = StaticGroupStatus(
-        injected=wire_injected(spec(), memory.injected),
-        issued=wire_issued(memory),
-        settling=wire_settling(memory),
+        injected=wire_injected(spec(), memory.injected), issued=wire_issued(memory), settling=wire_settling(memory),
         **wire_members("shop", memory.members),
     )
     return StaticGroupStatus.model_validate(status.to_wire())

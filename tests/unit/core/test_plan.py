@@ -105,8 +105,7 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members(attributions={}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
         (members(attributions={}), {"sight": sight(watch="")}, Guard.NO_BARRIER),
         (
-            members(attributions={id_of(2): attributed("m2-before")}),
-            {"sight": sight(has_passed=False)},
+            members(attributions={id_of(2): attributed("m2-before")}), {"sight": sight(has_passed=False)},
             Guard.NO_BARRIER,
         ),
         (members(attributions={}), {"sight": None}, Guard.NO_BARRIER),
@@ -217,8 +216,7 @@ def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None
 
 def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
     others = (
-        MemberView(member_id="x", instance_id="web-2.deadbeef"),
-        MemberView(member_id="y", instance_id="db-0"),
+        MemberView(member_id="x", instance_id="web-2.deadbeef"), MemberView(member_id="y", instance_id="db-0"),
         MemberView(member_id="z", instance_id=None),
     )
     decided = planned(departure(group=group(member(0), member(1), *others)))

@@ -230,16 +230,12 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
     ("Spring, kept None", SPRING, ids("-0"), "Set spec.identity.suffix to Spring."),
     ("Spring by variables of one's own", {}, ids("-0"), "Set spec.identity.suffix to Spring."),
     (
-        "concurrency 3",
-        {},
-        ids("-0", "-1", "-2"),
+        "concurrency 3", {}, ids("-0", "-1", "-2"),
         "Set spec.identity.suffix to Spring and spec.identity.membersPerPod to 3.",
     ),
     ("Streams", STREAMS | {"suffix": "None"}, ids("-1"), "Set spec.identity.suffix to Streams."),
     (
-        "four Streams threads",
-        {},
-        ids("-1", "-2", "-3", "-4"),
+        "four Streams threads", {}, ids("-1", "-2", "-3", "-4"),
         "Set spec.identity.suffix to Streams and spec.identity.membersPerPod to 4.",
     ),
     ("more concurrency", {"suffix": "Spring"}, ids("-0", "-1", "-2"), "Set spec.identity.membersPerPod to 3, or wait"),
@@ -248,9 +244,7 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
     ("Streams for Spring", {"suffix": "Spring"}, ids("-1"), "Set spec.identity.suffix to Streams."),
     ("nothing is appended", {"suffix": "Spring"}, ids(""), "Set spec.identity.suffix to None, or roll"),
     (
-        "one consumer for several",
-        {"suffix": "Spring", "membersPerPod": 2},
-        ids(""),
+        "one consumer for several", {"suffix": "Spring", "membersPerPod": 2}, ids(""),
         "Set spec.identity.suffix to None and spec.identity.membersPerPod to 1, or roll",
     ),
     (
@@ -261,30 +255,22 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
         "spec.identity.membersPerPod to 2 if",
     ),
     (
-        "more words than are expected",
-        {"suffix": "Custom", "customSuffixes": ["-in"]},
-        ids("-in", "-out"),
+        "more words than are expected", {"suffix": "Custom", "customSuffixes": ["-in"]}, ids("-in", "-out"),
         "[-in, -out]",
     ),
     (
-        "a fourth thread while the others are away",
-        SPRING | {"membersPerPod": 3},
-        ids("-3"),
+        "a fourth thread while the others are away", SPRING | {"membersPerPod": 3}, ids("-3"),
         "Set spec.identity.membersPerPod to 4, or wait",
     ),
     (
-        "two clients of a pod of which one appends",
-        {"suffix": "Spring"},
-        ids("", "-0"),
+        "two clients of a pod of which one appends", {"suffix": "Spring"}, ids("", "-0"),
         "Set the clients of a pod to append the same",
     ),
     ("a number that no client counts to", {}, ids("-65"), "Set spec.identity.suffix to Custom"),
     ("an id that is longer than all", {}, ids("-" + "x" * 200), "Set the client to use the id as it is"),
     (
-        "one of two consumers",
-        {"preset": "Custom", "env": [{"suffix": "-a"}, {"suffix": "", "instanceIdName": "B"}]},
-        ids("", "-a-0"),
-        "Set spec.identity.suffix to Spring.",
+        "one of two consumers", {"preset": "Custom", "env": [{"suffix": "-a"}, {"suffix": "", "instanceIdName": "B"}]},
+        ids("", "-a-0"), "Set spec.identity.suffix to Spring.",
     ),
 ]
 

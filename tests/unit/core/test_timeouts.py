@@ -297,8 +297,7 @@ def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_u
     [
         ({"released": False}, 45_000, "60000 ms wait for this group's canary wave"),
         (
-            {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)},
-            STRUCTURAL_MS,
+            {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)}, STRUCTURAL_MS,
             "its canary wave was rolled back",
         ),
         ({"recommended_ms": None, "reasons": (RecommendationReason.TOO_FEW,)}, 45_000, "keep the present value (TooFew)"),

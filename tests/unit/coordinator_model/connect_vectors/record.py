@@ -111,15 +111,9 @@ def spell_last_generation(last: LastGeneration | None) -> dict[str, Any] | None:
 
 def spell_assignment(assignment: Assignment, whole: Whole | None) -> dict[str, Any]:
     return {
-        "hex": encode_stored(assignment, whole).hex(),
-        "version": assignment.version,
-        "error": int(assignment.error),
-        "leader": assignment.leader,
-        "leaderUrl": assignment.leader_url,
-        "configOffset": assignment.config_offset,
-        "assigned": spell(assignment.assigned),
-        "revoked": spell(assignment.revoked),
-        "delayMs": assignment.delay_ms,
+        "hex": encode_stored(assignment, whole).hex(), "version": assignment.version, "error": int(assignment.error),
+        "leader": assignment.leader, "leaderUrl": assignment.leader_url, "configOffset": assignment.config_offset,
+        "assigned": spell(assignment.assigned), "revoked": spell(assignment.revoked), "delayMs": assignment.delay_ms,
         "whole": spell_whole(whole),
     }
 
@@ -132,12 +126,8 @@ def assignments() -> list[dict[str, Any]]:
     of_connect = [
         spell_assignment(
             Assignment(
-                version=version,
-                config_offset=7,
-                assigned=work({"a": [-1, 0, 3], "b": [-1], "c": [2]}),
-                revoked=work({"d": [-1, 1]}) if version else NOTHING,
-                delay_ms=60_000 if version else 0,
-                **fields,
+                version=version, config_offset=7, assigned=work({"a": [-1, 0, 3], "b": [-1], "c": [2]}),
+                revoked=work({"d": [-1, 1]}) if version else NOTHING, delay_ms=60_000 if version else 0, **fields,
             ),
             None,
         )
@@ -265,11 +255,8 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
         return Recorded(instance_id, steps)
 
     cluster = StaticConnectCluster(
-        mode=mode,
-        max_delay_ms=rng.choice([0, 5_000]),
-        session_timeout_ms=rng.choice([30_000, 300_000]),
-        identify=identify,
-        choose=rng.choice,
+        mode=mode, max_delay_ms=rng.choice([0, 5_000]), session_timeout_ms=rng.choice([30_000, 300_000]),
+        identify=identify, choose=rng.choice,
     )
     cluster.start("w-0")
     cluster.configure("a", 2)

@@ -64,10 +64,8 @@ class Story:
         }
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
         snapshot = departure(
-            group=group(*members),
-            sight=sight(**(values | seen)),
-            workload=workload(3 if wanted else 2, status_replicas=2),
-            pods=(known_pod(0, "u0"), known_pod(1, "u1")),
+            group=group(*members), sight=sight(**(values | seen)),
+            workload=workload(3 if wanted else 2, status_replicas=2), pods=(known_pod(0, "u0"), known_pod(1, "u1")),
         )
         decided = planned(snapshot, self.memory, NOW_S + self.at_s)
         self.memory = decided.history
