@@ -10,11 +10,6 @@ from coordinator_model.base.messages import Protocol
 from coordinator_model.classic.member import GroupMetadata
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 def test_C01_static_member_joins_as_first_member(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberJoinAsFirstMember: no MEMBER_ID_REQUIRED round."""
     answer = bench.join("x")

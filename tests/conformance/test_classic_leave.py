@@ -18,11 +18,6 @@ from coordinator_model.classic.member import GroupMetadata
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 @pytest.mark.parametrize("api_version", range(0, 6))
 def test_L01_unknown_group(bench: ClassicBench, api_version: int) -> None:
     """GMMT.testLeaveGroupInvalidGroup, testLeaveGroupUnknownGroup, testStaticMembersLeaveUnknownGroup."""

@@ -8,11 +8,6 @@ from conformance.classic_bench import BOTH, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 def test_C14_rejoin_with_known_member_id_returns_the_current_generation(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithKnownMemberId."""
     first = bench.join("x")

@@ -21,11 +21,6 @@ MAX_SIZE = 10
 
 
 @pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
-@pytest.fixture
 def small() -> ClassicBench:
     """A coordinator whose groups hold ten members and wait 50 ms for the first ones."""
     return ClassicBench(BrokerSettings(group_max_size=MAX_SIZE, group_initial_rebalance_delay_ms=50))

@@ -23,11 +23,6 @@ NONE, UNKNOWN = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 # syncing and beating ------------------------------------------------------------------------------------------------
 
 

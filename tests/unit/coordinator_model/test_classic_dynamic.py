@@ -12,12 +12,6 @@ from coordinator_model.classic.member import GroupMetadata
 
 from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_members
 
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 # what JoinGroup refuses -----------------------------------------------------------------------------------------------
 
 

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import SyncGroupRequest
 
 from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_members
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
 
 # SyncGroup ------------------------------------------------------------------------------------------------------------
 

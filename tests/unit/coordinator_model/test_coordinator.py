@@ -32,12 +32,6 @@ from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
 
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 # reading and deleting groups ------------------------------------------------------------------------------------------
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,12 +15,6 @@ from coordinator_model.classic.member import GroupMetadata
 from coordinator_model.coordinator import GroupCoordinator
 
 from .coordinator_bench import commit
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
 
 Move = tuple[str, int, int]
 MOVES = st.lists(

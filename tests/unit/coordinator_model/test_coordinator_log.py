@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -22,11 +20,6 @@ from coordinator_model.coordinator import TIMER_RETRY_MS, GroupCoordinator
 from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest, Subtopology, Topology
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 def join_streams_group(bench: ClassicBench) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.offset_messages import TxnOffsetCommitRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 def test_member_commits_and_anybody_fetches(bench: ClassicBench) -> None:
