@@ -144,12 +144,6 @@ def test_a_pod_of_another_owner_is_not_meant(field: str) -> None:
     assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
 
 
-def test_a_pod_without_an_ordinal_is_not_meant() -> None:
-    pod = a_pod()
-    pod["metadata"]["labels"] = {}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
 @pytest.mark.parametrize(
     "name", ["db-2-copy", "copy-2", "db", "db-3", "db-02", "db-2-2", "db-\N{ARABIC-INDIC DIGIT TWO}"]
 )
@@ -163,22 +157,25 @@ def test_a_copy_under_another_name_is_not_meant(name: str, template: str) -> Non
     assert not is_meant(pod, group, InjectedMethod.POLICY)
 
 
-@pytest.mark.parametrize(("name", "label"), [("db-2-orders", "2-orders"), ("db-2", "3"), ("db-02", "02"), ("db-", "")])
-def test_a_label_that_is_no_ordinal_or_another_one_than_the_names_gives_no_id(name: str, label: str) -> None:
+def ordinal_label(text: str) -> Json:
+    return {names.POD_INDEX_LABEL: text}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_ours"),
+    [
+        ({"labels": {}}, False),
+        ({"name": "db-2-orders", "labels": ordinal_label("2-orders")}, False),
+        ({"labels": ordinal_label("3")}, False),
+        ({"name": "db-02", "labels": ordinal_label("02")}, False),
+        ({"name": "db-", "labels": ordinal_label("")}, False),
+        ({"name": "db-2147483646", "labels": ordinal_label("2147483646")}, True),
+        ({"name": None, "generateName": "db-"}, False),
+        ({"name": "", "generateName": "db-"}, False),
+    ],
+    ids=["no label", "no ordinal", "another ordinal", "leading zero", "empty", "ten digits", "no name", "no name yet"],
+)
+def test_a_pod_is_meant_by_a_name_and_a_label_of_one_ordinal(metadata: Json, is_ours: bool) -> None:
     pod = a_pod()
-    pod["metadata"] |= {"name": name, "labels": {names.POD_INDEX_LABEL: label}}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
-def test_an_ordinal_of_ten_digits_is_one() -> None:
-    pod = a_pod()
-    pod["metadata"] |= {"name": "db-2147483646", "labels": {names.POD_INDEX_LABEL: "2147483646"}}
-    assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
-@pytest.mark.parametrize("named", [{}, {"name": ""}])
-def test_a_pod_whose_name_is_still_to_be_generated_is_not_meant(named: Json) -> None:
-    pod = a_pod()
-    del pod["metadata"]["name"]
-    pod["metadata"] |= named | {"generateName": "db-"}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+    pod["metadata"] = {key: value for key, value in (pod["metadata"] | metadata).items() if value is not None}
+    assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY) is is_ours
