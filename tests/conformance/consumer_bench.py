@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
+from conformance.answers import answered, expect
 from coordinator_model.assignors.subscription import (
     DecodedSubscription,
     encode_subscription,
@@ -137,9 +138,7 @@ class ConsumerBench:
 
     @property
     def group(self) -> ConsumerGroup:
-        group = self.coordinator.groups[GROUP]
-        assert isinstance(group, ConsumerGroup)
-        return group
+        return expect(ConsumerGroup, self.coordinator.groups[GROUP])
 
     @property
     def epochs(self) -> dict[str, int]:
@@ -247,16 +246,13 @@ class ConsumerBench:
         return [m.error_code for m in answer.members]
 
     def describe(self) -> ConsumerGroupDescribedGroup:
-        answer = self.send(ConsumerGroupDescribeRequest(group_ids=(GROUP,)))
-        assert isinstance(answer, ConsumerGroupDescribeResponse)
+        answer = expect(ConsumerGroupDescribeResponse, self.send(ConsumerGroupDescribeRequest(group_ids=(GROUP,))))
         return answer.groups[0]
 
     def alter(self, **configs: str | None) -> ErrorCode:
         """Set group settings, Kafka's names with underscores for dots; None deletes one."""
         pairs = tuple((name.replace("_", "."), value) for name, value in configs.items())
-        answer = self.send(AlterGroupConfigRequest(group_id=GROUP, configs=pairs))
-        assert answer is not None
-        return answer.error_code
+        return answered(self.send(AlterGroupConfigRequest(group_id=GROUP, configs=pairs))).error_code
 
     def join_classic(
         self,
@@ -305,9 +301,7 @@ class ConsumerBench:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
         )
-        answer = self.send(request)
-        assert answer is not None
-        return answer.error_code
+        return answered(self.send(request)).error_code
 
     def _new_uuid(self) -> str:
         return f"{next(self._ids):08d}"

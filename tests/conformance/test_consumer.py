@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import TopicPartitions
@@ -318,8 +319,7 @@ def test_N23_leave_group_does_not_reach_other_group_types(kind: str) -> None:
         if kind == "streams"
         else ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", subscribed_topic_names=("foo",))
     )
-    answer = bench.send(joiner)
-    assert answer is not None
+    answer = answered(bench.send(joiner))
     assert (answer.error_code, bench.coordinator.groups[GROUP].group_type) == (NONE, kind)
     assert bench.leave(("m1", None), ("", "x"), ("m1", "x")) == [UNKNOWN] * 3
     assert list(bench.coordinator.groups[GROUP].members) == ["m1"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetCommitResponse
@@ -187,9 +188,7 @@ def test_older_epoch_will_do_for_what_a_returned_member_has_held_since(pair: Con
             api_version=10, group_id=GROUP, generation_id_or_member_epoch=10, member_id="m2-again",
             offsets=(("foo", partition, 8),),
         )
-        answer = pair.send(request)
-        assert isinstance(answer, OffsetCommitResponse)
-        return answer.error_code
+        return expect(OffsetCommitResponse, pair.send(request)).error_code
 
     pair.beat("m2", -2, "y")
     pair.join("m2-again", "y", assignor="range")

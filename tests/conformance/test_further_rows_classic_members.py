@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from conformance.classic_groups import UNIDENTIFIED, errors, three_in_completing_rebalance, with_pending_member
 from coordinator_model.base.errors import ErrorCode
@@ -195,9 +196,7 @@ def test_only_an_empty_group_is_deleted(bench: ClassicBench) -> None:
     """CGT.testValidateDeleteGroup, GMMT.testClassicGroupMaybeDelete: one tombstone, and timers of it are gone."""
 
     def delete() -> ErrorCode:
-        answer = bench.send(DeleteGroupsRequest(group_ids=(GROUP,))).response
-        assert isinstance(answer, DeleteGroupsResponse)
-        return answer.results[0][1]
+        return expect(DeleteGroupsResponse, bench.send(DeleteGroupsRequest(group_ids=(GROUP,))).response).results[0][1]
 
     join = bench.join("x")
     assert delete() is ErrorCode.NON_EMPTY_GROUP

@@ -12,6 +12,7 @@ import pytest
 from kio.schema.consumer_group_heartbeat.v1.response import Assignment as FinalAssignment
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse as FinalHeartbeatResponse
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
 from coordinator_model.base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
@@ -210,8 +211,7 @@ def test_batch_removal_of_the_last_consumer_protocol_members_downgrades() -> Non
     assert bench.leave(*LEAVERS) == [NONE] * 3
     once = [TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH]
     assert sorted(bench.types()) == sorted([*[CURRENT, TARGET, MEMBER] * 4, *once, RecordType.CLASSIC_GROUP_METADATA])
-    value = bench.last.records[-1].value
-    assert isinstance(value, GroupMetadata)
+    value = expect(GroupMetadata, bench.last.records[-1].value)
     assert (value.generation_id, value.leader, [m.member_id for m in value.members]) == (10, "m1", ["m1"])
     group = bench.coordinator.groups[GROUP]
     assert (group.group_type, group.state) == ("classic", "PreparingRebalance")

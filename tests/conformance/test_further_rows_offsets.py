@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered, expect
 from conformance.classic_bench import GROUP as CLASSIC_GROUP
 from conformance.classic_bench import ClassicBench
 from conformance.consumer_bench import GROUP, ConsumerBench, member
@@ -53,9 +54,7 @@ def commit(
         api_version=api_version, group_id=group_id, member_id=member_id, generation_id_or_member_epoch=epoch,
         group_instance_id=instance_id, offsets=offsets,
     )
-    answer = broker.handle(request, 0).response
-    assert answer is not None
-    return answer.error_code
+    return answered(broker.handle(request, 0).response).error_code
 
 
 def commit_in_transaction(
@@ -73,14 +72,11 @@ def commit_in_transaction(
         api_version=api_version, group_id=group_id, producer_id=producer_id, member_id=member_id, generation_id=epoch,
         offsets=offsets,
     )
-    answer = broker.handle(request, 0).response
-    assert answer is not None
-    return answer.error_code
+    return answered(broker.handle(request, 0).response).error_code
 
 
 def fetched(broker: GroupCoordinator, group_id: str) -> tuple[tuple[str, int, int], ...]:
-    answer = broker.handle(OffsetFetchRequest(group_id=group_id), 0).response
-    assert isinstance(answer, OffsetFetchResponse)
+    answer = expect(OffsetFetchResponse, broker.handle(OffsetFetchRequest(group_id=group_id), 0).response)
     assert answer.error_code is NONE
     return answer.offsets
 
@@ -142,8 +138,7 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
     bench.group.transition_to("Dead", 0)
     for group_id in (CLASSIC_GROUP, "absent"):
         request = OffsetFetchRequest(group_id=group_id, partitions=(("foo", 0), ("bar", 0)))
-        answer = bench.coordinator.handle(request, 0).response
-        assert isinstance(answer, OffsetFetchResponse)
+        answer = expect(OffsetFetchResponse, bench.coordinator.handle(request, 0).response)
         assert (answer.error_code, answer.offsets) == (NONE, (("foo", 0, -1), ("bar", 0, -1)))
         assert fetched(bench.coordinator, group_id) == ()
 
@@ -164,8 +159,7 @@ def test_empty_group_id_is_no_group_id(request_: Request) -> None:
     id comes back.
     """
     broker = GroupCoordinator()
-    answer = broker.handle(request_, 0).response
-    assert answer is not None
+    answer = answered(broker.handle(request_, 0).response)
     assert answer.error_code is ErrorCode.INVALID_GROUP_ID
     assert getattr(answer, "member_id", "m") == "m"
     assert broker.groups == {}
@@ -176,8 +170,7 @@ def test_empty_group_id_may_hold_offsets() -> None:
     broker = GroupCoordinator()
     assert commit(broker, "") is NONE
     assert fetched(broker, "") == FOO
-    deleted = broker.handle(DeleteGroupsRequest(group_ids=("",)), 0).response
-    assert isinstance(deleted, DeleteGroupsResponse)
+    deleted = expect(DeleteGroupsResponse, broker.handle(DeleteGroupsRequest(group_ids=("",)), 0).response)
     assert deleted.results == (("", NONE),)
     assert fetched(broker, "") == ()
 
@@ -205,9 +198,7 @@ def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
     assert [commit(bench.coordinator, GROUP, "m1", 10, api_version=version) for version in (2, 8)] == [NONE, NONE]
     fetch = OffsetFetchRequest(group_id=GROUP, member_id="m1", member_epoch=9)
-    answer = bench.coordinator.handle(fetch, 0).response
-    assert answer is not None
-    assert answer.error_code is ILLEGAL
+    assert answered(bench.coordinator.handle(fetch, 0).response).error_code is ILLEGAL
 
 
 def test_tools_commit_to_an_empty_consumer_group() -> None:
@@ -263,9 +254,7 @@ def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode)
     bench = ConsumerBench()
     bench.given(member("m1", "x"))
     request = OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
-    answer = bench.coordinator.handle(request, 0).response
-    assert answer is not None
-    assert answer.error_code is error
+    assert answered(bench.coordinator.handle(request, 0).response).error_code is error
 
 
 def test_streams_member_commits_in_an_older_epoch_if_it_has_had_the_task_since() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.epoch_group import TargetMetadata
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.records import Record, RecordType
@@ -43,9 +44,7 @@ def pair(**settings: object) -> GroupCoordinator:
 
 
 def group_of(broker: GroupCoordinator) -> StreamsGroup:
-    group = broker.groups[GROUP]
-    assert isinstance(group, StreamsGroup)
-    return group
+    return expect(StreamsGroup, broker.groups[GROUP])
 
 
 def types(records: tuple[Record, ...]) -> list[RecordType]:

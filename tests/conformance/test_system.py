@@ -10,6 +10,7 @@ import asyncio
 
 import pytest
 
+from conformance.answers import expect
 from conformance.system_bench import Fleet, Requests, eventually, simulate
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -43,16 +44,14 @@ async def commit_as(fleet: Fleet, number: int, offset: int) -> ErrorCode:
         group_id=GROUP, generation_id_or_member_epoch=max(fleet.world.meter.rounds), member_id=member.member_id,
         group_instance_id=member.instance_id, offsets=(("orders", 0, offset),),
     )
-    response = await fleet.world.cluster.request(KafkaLink(name="committer"), request)
-    assert isinstance(response, OffsetCommitResponse)
+    response = expect(OffsetCommitResponse, await fleet.world.cluster.request(KafkaLink(name="committer"), request))
     return response.results[0][2]
 
 
 async def committed(fleet: Fleet) -> int:
     """Return the offset that the next owner of partition 0 starts from."""
     request = OffsetFetchRequest(group_id=GROUP, partitions=(("orders", 0),))
-    response = await fleet.world.cluster.request(KafkaLink(name="fetcher"), request)
-    assert isinstance(response, OffsetFetchResponse)
+    response = expect(OffsetFetchResponse, await fleet.world.cluster.request(KafkaLink(name="fetcher"), request))
     return response.offsets[0][2]
 
 

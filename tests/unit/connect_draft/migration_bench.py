@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from conformance.answers import expect
 from connect_draft.messages import (
     ClassicConnectGroup,
     ClassicConnectMember,
@@ -164,9 +165,7 @@ def upgraded(*names: str, mode: ConnectProtocolCompatibility = SESSIONED) -> tup
 
 
 def describe(cluster: DraftCluster) -> ConnectGroupDescribeResponse:
-    described = cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-    assert isinstance(described, ConnectGroupDescribeResponse)
-    return described
+    return expect(ConnectGroupDescribeResponse, cluster.send(ConnectGroupDescribeRequest(group_id=GROUP)))
 
 
 def running(cluster: DraftCluster, old: dict[str, OldWorker]) -> dict[str, ConnectorsAndTasks]:

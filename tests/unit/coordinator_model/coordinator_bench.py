@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.answers import expect
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -29,8 +30,7 @@ def commit(
         api_version=version, group_id=GROUP, generation_id_or_member_epoch=generation_id, member_id=member_id,
         group_instance_id=instance_id, offsets=(("t", 0, 42),),
     )
-    answer = bench.send(request).response
-    assert isinstance(answer, OffsetCommitResponse)
+    answer = expect(OffsetCommitResponse, bench.send(request).response)
     assert answer.results == (("t", 0, answer.error_code),)
     return answer.error_code
 

@@ -210,6 +210,17 @@ def test_dynamic_members_that_do_not_rejoin_are_removed(bench: ClassicBench) -> 
     assert bench.coordinator.timers.deadline_ms(("classic-session", GROUP, m2)) is None
 
 
+def test_unchanged_follower_does_not_rebalance_but_the_leader_does(bench: ClassicBench) -> None:
+    """GMMT.testJoinGroupFromUnchangedFollowerDoesNotRebalance and …UnchangedLeaderShouldRebalance."""
+    m1, m2 = dynamic_members(bench, 2)
+    bench.complete_round()
+    follower = bench.join(None, m2)
+    assert (follower.error, follower.joined.generation_id, follower.joined.leader) == (NONE, 1, m1)
+    assert bench.group.state == "Stable"
+    assert bench.join(None, m1).waits
+    assert bench.group.state == "PreparingRebalance"
+
+
 def test_changed_member_rebalances_while_the_round_completes(bench: ClassicBench) -> None:
     """GMMT.testJoinGroupExistingMemberUpdatedMetadataTriggersRebalance."""
     m1, m2 = dynamic_members(bench, 2)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered, expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -41,8 +42,7 @@ def types(records: tuple[Record, ...]) -> list[RecordType]:
 def test_first_member_writes_six_records_and_is_at_epoch_2() -> None:
     """testMemberJoinsEmptyStreamsGroup."""
     result = coordinator().handle(join("m1"), 7)
-    response = result.response
-    assert isinstance(response, StreamsGroupHeartbeatResponse)
+    response = expect(StreamsGroupHeartbeatResponse, result.response)
     assert (response.member_epoch, response.heartbeat_interval_ms, response.status) == (2, 5_000, ())
     assert (response.active_tasks, response.standby_tasks, response.warmup_tasks) == ((("s", (0, 1, 2, 3)),), (), ())
     assert types(result.records) == [
@@ -60,8 +60,7 @@ def test_nothing_new_means_no_record_and_no_tasks_in_the_answer() -> None:
     broker = coordinator()
     broker.handle(join("m1"), 0)
     result = broker.handle(beat("m1", 2), 10)
-    response = result.response
-    assert isinstance(response, StreamsGroupHeartbeatResponse)
+    response = expect(StreamsGroupHeartbeatResponse, result.response)
     assert (response.active_tasks, response.standby_tasks, response.warmup_tasks) == (None, None, None)
     assert result.records == ()
 
@@ -235,8 +234,7 @@ def test_empty_groups_change_their_type_with_the_next_join() -> None:
     """testStreamsGroupHeartbeatWithEmptyClassicGroup, testClassicGroupJoinWithEmptyStreamsGroup, …WithNonEmpty…."""
     broker = coordinator()
     log = list(broker.handle(join("m1"), 0).records)
-    refused = broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 1).response
-    assert refused is not None
+    refused = answered(broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 1).response)
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     log += broker.handle(beat("m1", -1), 2).records
     log += broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 3).records
@@ -262,8 +260,7 @@ def test_listing_and_deleting() -> None:
     """
     broker = coordinator(streams_initial_rebalance_delay_ms=3_000)
     log = list(broker.handle(join("m1"), 0).records)
-    listed = broker.handle(ListGroupsRequest(), 1).response
-    assert isinstance(listed, ListGroupsResponse)
+    listed = expect(ListGroupsResponse, broker.handle(ListGroupsRequest(), 1).response)
     assert listed.groups == (ListedGroup(GROUP, "streams", "Assigning", "Streams"),)
     for expected in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE):
         result = broker.handle(DeleteGroupsRequest(group_ids=(GROUP,)), 2)

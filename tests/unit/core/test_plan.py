@@ -12,6 +12,7 @@ from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
+from unit.core.plans import present
 
 from .builders import (
     NOW_S,
@@ -336,8 +337,7 @@ def test_ids_with_a_written_scope_have_no_known_beginning() -> None:
 
 def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
     """The memory was lost: a member or a pod with the scope proves that it was issued before."""
-    innocent = planned(departure(group=group()), History()).history.injected
-    assert innocent is not None
+    innocent = present(planned(departure(group=group()), History()).history.injected)
     carried = f"web-9.{innocent.scope}"
     for lost in (
         departure(group=group(MemberView(member_id="m", instance_id=carried))),

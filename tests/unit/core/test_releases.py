@@ -36,7 +36,7 @@ from unit.core.builders import (
     sight,
     spec,
 )
-from unit.core.plans import read_keys
+from unit.core.plans import present, read_keys
 
 ENDED_S = NOW_S - 3
 HEARD_S = NOW_S - 2
@@ -375,9 +375,7 @@ def test_next_member_of_a_seat_that_was_released_once_is_released() -> None:
 def test_release_is_verified_when_the_member_has_left_or_another_one_holds_the_seat() -> None:
     def settled(ghost: MemberView) -> bool:
         decided = planned(crash(group=consumers(ghost)), remembered(release=record()))
-        found = decided.history.seats[id_of(0)].release
-        assert found is not None
-        return found.settled_at_s is not None
+        return present(decided.history.seats[id_of(0)].release).settled_at_s is not None
 
     assert not settled(member(0, member_epoch=5))
     assert settled(member(0, member_epoch=-2))

@@ -19,6 +19,7 @@ from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
+from unit.core.plans import present
 
 from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, known_pod, spec, workload
 
@@ -45,8 +46,7 @@ def ids(*appended: str) -> tuple[str, ...]:
 def decide(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> Plan:
     """Plan one round; pods hold what their clients are expected to make of their ids, as a round has them."""
     known = memory or history()
-    naming = plan(wish, snapshot, known, NOW_S).naming
-    assert naming is not None
+    naming = present(plan(wish, snapshot, known, NOW_S).naming)
     return plan(wish, replace(snapshot, pods=tuple(naming.expand(p) for p in snapshot.pods)), known, NOW_S)
 
 
@@ -68,8 +68,7 @@ def born(wish: StaticGroupSpec) -> tuple[str, StaticGroupStatus]:
 
 
 def expected(wish: StaticGroupSpec, memory: History, replicas: int = 1) -> list[str]:
-    table = decide(wish, seen(workload=workload(replicas)), memory).table
-    assert table is not None
+    table = present(decide(wish, seen(workload=workload(replicas)), memory).table)
     return [seat.key for seat in table.wanted]
 
 
@@ -107,8 +106,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
     wish = spec(identity=identity)
     base, status = born(wish)
     held = [base.replace("web-0", f"web-{ordinal}") + text for ordinal in range(3)]
-    table = decide(wish, seen(*held), history_from(status, "shop")).table
-    assert table is not None
+    table = present(decide(wish, seen(*held), history_from(status, "shop")).table)
     assert [seat.key for seat in table.of(Standing.JOINED)] == held[:2]
     assert [seat.key for seat in table.departed] == held[2:]
     assert (table.foreign, table.of(Standing.MISSING)) == ((), ())
@@ -377,8 +375,7 @@ def test_debug_copy_of_a_pod_is_no_near_match_where_the_pods_name_ends_the_id() 
 
 def test_id_of_an_earlier_template_is_nearly_matched_too() -> None:
     memory = history(templates=(f"{{ordinal}}.{SCOPE}",))
-    found = decide(spec(), seen(*ids(""), f"1.{SCOPE}-0"), memory).suffix
-    assert found is not None
+    found = present(decide(spec(), seen(*ids(""), f"1.{SCOPE}-0"), memory).suffix)
     assert [(n.pod_name, n.appended) for n in found.nearly] == [("web-1", "-0")]
 
 

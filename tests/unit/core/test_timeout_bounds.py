@@ -14,6 +14,7 @@ from staticgroup.core.plan import plan
 from staticgroup.core.timeouts.in_force import TimeoutPlan
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
+from unit.core.plans import present
 
 from .builders import NOW_S, departure, group, history, member, spec, workload
 
@@ -39,9 +40,7 @@ def timeout(
         **({"bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=classic_max_ms)} | (world or {})),
     )
     before = history(absences={Cause.ROLLOUT: Reservoir(samples=tuple(samples), seen=len(absences_ms))})
-    decided = plan(spec(**wish), snapshot, before, NOW_S).timeout
-    assert decided is not None
-    return decided
+    return present(plan(spec(**wish), snapshot, before, NOW_S).timeout)
 
 
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:

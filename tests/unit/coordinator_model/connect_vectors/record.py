@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.answers import answered
 from coordinator_model.connect.protocol import (
     Assignment,
     AssignmentError,
@@ -308,8 +309,7 @@ def doubtful() -> dict[str, Any]:
     ]
     for generation_id in range(6, 6 + HELD_BACK_ROUNDS + 2):
         leader.view(members, generation_id, "w-0-x")
-        held = leader.held_back("w-0-x")
-        assert held is not None
+        held = answered(leader.held_back("w-0-x"))
         leader.received(held["w-0-x"], generation_id, "w-0-x", "http://w-0/", 7, NOTHING)
     return {"history": "in doubt", "instanceId": "w-0", "steps": steps}
 
