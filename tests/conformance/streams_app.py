@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
+from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.result import Result
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
@@ -66,6 +67,10 @@ def describe(coordinator: GroupCoordinator, now_ms: int = 0) -> StreamsGroupDesc
     response = coordinator.handle(StreamsGroupDescribeRequest(group_ids=(GROUP,)), now_ms).response
     assert isinstance(response, StreamsGroupDescribeResponse)
     return response.groups[0]
+
+
+def types(records: tuple[Record, ...]) -> list[RecordType]:
+    return [record.record_type for record in records]
 
 
 def epochs(broker: GroupCoordinator) -> tuple[int, dict[str, int]]:

@@ -19,7 +19,7 @@ from coordinator_model.streams.group import GroupMetadata, StreamsGroup
 from coordinator_model.streams.member import CurrentAssignment, MemberMetadata, MemberState, Tasks, tasks_of
 from coordinator_model.streams.messages import Status, TaskIds
 
-from .streams_app import GROUP, TOPOLOGY, accepted, answer, beat, coordinator, describe, join
+from .streams_app import GROUP, TOPOLOGY, accepted, answer, beat, coordinator, describe, join, types
 
 CURRENT = RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT
 TARGET = RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER
@@ -45,10 +45,6 @@ def pair(**settings: object) -> GroupCoordinator:
 
 def group_of(broker: GroupCoordinator) -> StreamsGroup:
     return expect(StreamsGroup, broker.groups[GROUP])
-
-
-def types(records: tuple[Record, ...]) -> list[RecordType]:
-    return [record.record_type for record in records]
 
 
 def state_of(broker: GroupCoordinator, member_id: str) -> MemberState:

@@ -13,21 +13,17 @@ from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.epoch_group import TargetMetadata
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.records import RecordType
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.streams.member import CurrentAssignment, MemberState, tasks_of
 
-from .streams_app import ALL_FOUR, GROUP, accepted, answer, beat, coordinator, describe, epochs, join
+from .streams_app import ALL_FOUR, GROUP, accepted, answer, beat, coordinator, describe, epochs, join, types
 
 TOMBSTONES = [
     RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
     RecordType.STREAMS_GROUP_MEMBER_METADATA,
 ]
-
-
-def types(records: tuple[Record, ...]) -> list[RecordType]:
-    return [record.record_type for record in records]
 
 
 def with_static_member(**settings: object) -> GroupCoordinator:

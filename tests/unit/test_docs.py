@@ -199,11 +199,7 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
 def test_no_page_names_a_condition_reason_that_does_not_exist() -> None:
     page = read("guide", "troubleshooting.md")
     sections = [section(page, f"### {heading.value}") for heading in ConditionType]
-    named = {
-        reason
-        for each in sections
-        for _, reason in lines(r"^\| (True|False|Unknown) \| `(\w+)`", each)
-    }
+    named = {reason for each in sections for _, reason in lines(r"^\| (True|False|Unknown) \| `(\w+)`", each)}
     assert len(named) > len(ConditionType)
     assert named <= set(Reason)
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from conformance.answers import expect
 from connect_draft.messages import (
     ClassicConnectGroup,
     ClassicConnectMember,
-    ConnectGroupDescribeRequest,
-    ConnectGroupDescribeResponse,
 )
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor
 from connect_draft.workers.cluster import DraftCluster
@@ -162,10 +159,6 @@ def upgraded(*names: str, mode: ConnectProtocolCompatibility = SESSIONED) -> tup
     cluster = DraftCluster()
     cluster.upgrade(snapshot(classic))
     return cluster, {n: OldWorker(cluster, w, must_join=False) for n, w in classic.workers.items()}
-
-
-def describe(cluster: DraftCluster) -> ConnectGroupDescribeResponse:
-    return expect(ConnectGroupDescribeResponse, cluster.send(ConnectGroupDescribeRequest(group_id=GROUP)))
 
 
 def running(cluster: DraftCluster, old: dict[str, OldWorker]) -> dict[str, ConnectorsAndTasks]:

@@ -29,6 +29,7 @@ from coordinator_model.connect.protocol import (
 from coordinator_model.connect.work import ConnectorsAndTasks
 from coordinator_model.connect.worker import ConnectWorker
 
+from .draft_bench import describe
 from .migration_bench import (
     CONFIG,
     EAGER,
@@ -37,7 +38,6 @@ from .migration_bench import (
     OldWorker,
     assert_once,
     classic_group,
-    describe,
     new_worker,
     running,
     settle,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from conformance.answers import answered, expect
+from conformance.streams_app import types
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -19,7 +20,7 @@ from coordinator_model.base.messages import (
     ListGroupsResponse,
     MemberIdentity,
 )
-from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.records import RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.streams.messages import (
@@ -33,10 +34,6 @@ from coordinator_model.streams.messages import (
 )
 
 from .streams_bench import GROUP, TOPOLOGY, beat, coordinator, group, join, send
-
-
-def types(records: tuple[Record, ...]) -> list[RecordType]:
-    return [record.record_type for record in records]
 
 
 def test_first_member_writes_six_records_and_is_at_epoch_2() -> None:

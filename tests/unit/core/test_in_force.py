@@ -29,7 +29,6 @@ WIDE = broker_bounds(
     consumer_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=50_000,
 )  # fmt: skip
 NEXT_MS = 125_000
-NEED_MS = 83_000
 NOTHING_SET = GroupConfigRecord()
 START = ContainerBudget(name="app", startup_budget_s=30)
 
