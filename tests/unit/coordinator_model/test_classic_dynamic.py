@@ -230,6 +230,14 @@ def test_changed_member_rebalances_while_the_round_completes(bench: ClassicBench
     assert parked.synced.assignment == b""
 
 
+def test_known_member_of_an_empty_group(bench: ClassicBench) -> None:
+    """GMMT.testJoinGroupExistingMemberInEmptyState."""
+    (m1,) = dynamic_members(bench, 1)
+    bench.group.transition_to("PreparingRebalance", 0)
+    bench.group.transition_to("Empty", 0)
+    assert bench.join(None, m1).error is UNKNOWN
+
+
 def test_join_phase_goes_on_without_a_rejoin(bench: ClassicBench) -> None:
     """GMMT.testCompleteJoinPhaseNoMembersRejoinedExtendsJoinPhase."""
     options = {"session_timeout_ms": 30_000, "rebalance_timeout_ms": 10_000}
