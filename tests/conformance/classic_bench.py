@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from conformance.answers import answered, expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     HeartbeatRequest,
@@ -77,9 +78,7 @@ class ClassicBench:
 
     @property
     def group(self) -> ClassicGroup:
-        group = self.coordinator.groups[GROUP]
-        assert isinstance(group, ClassicGroup)
-        return group
+        return expect(ClassicGroup, self.coordinator.groups[GROUP])
 
     def send(self, request: Request) -> Pending:
         """Send a request now; the answer may come with a later step."""
@@ -118,15 +117,9 @@ class ClassicBench:
     ) -> Pending:
         return self.send(
             JoinGroupRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                member_id=member_id,
-                group_instance_id=instance_id,
-                session_timeout_ms=session_timeout_ms,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                protocol_type=protocol_type,
-                protocols=protocols,
-                client_id=client_id,
+                api_version=api_version, group_id=GROUP, member_id=member_id, group_instance_id=instance_id,
+                session_timeout_ms=session_timeout_ms, rebalance_timeout_ms=rebalance_timeout_ms,
+                protocol_type=protocol_type, protocols=protocols, client_id=client_id,
             )
         )
 
@@ -179,8 +172,7 @@ class ClassicBench:
 
     def complete_round(self) -> None:
         """Let all members that were just admitted send SyncGroup, the leader last: the group becomes stable."""
-        leader = self.group.leader
-        assert leader is not None
+        leader = answered(self.group.leader)
         answers = [self.sync(m, protocol_name=None) for m in self.group.members if m != leader]
         answers.append(self.sync(leader, assign=tuple(self.group.members), protocol_name=None))
         assert all(a.error is ErrorCode.NONE for a in answers)

@@ -1,4 +1,4 @@
-"""Record which rows of the catalogue the model's own tests show."""
+"""Groups that many tests begin with; and which rows of the catalogue the model's own tests show."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from conformance import results
+from conformance.classic_bench import ClassicBench
+from conformance.consumer_bench import FIRST, SECOND, ConsumerBench, member
 from support.devcluster.kafka_jars import Report
 
 _ROW = re.compile(r"test_([A-Z]\d{2})_")
@@ -29,6 +31,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     )
     if report.failed:
         entry |= {"verdict": "differs", "text": str(report.longrepr)[-300:]}
+
+
+@pytest.fixture
+def bench() -> ClassicBench:
+    return ClassicBench()
+
+
+@pytest.fixture
+def pair() -> ConsumerBench:
+    """Two static members at epoch 10: m1 holds x, m2 holds y."""
+    bench = ConsumerBench()
+    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
+    return bench
 
 
 @pytest.fixture(scope="session")

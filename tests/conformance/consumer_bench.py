@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import count
 
+from conformance.answers import answered, expect
 from coordinator_model.assignors.subscription import (
     DecodedSubscription,
     encode_subscription,
@@ -113,15 +114,8 @@ def member(
     """Return a member that a group is given with; a classic one offers the range protocol."""
     said = ClassicMemberMetadata(session_timeout_ms, protocols(*topics)) if classic else None
     metadata = MemberMetadata(
-        instance_id,
-        None,
-        "client",
-        "/127.0.0.1",
-        topic_names(topics),
-        regex,
-        rebalance_timeout_ms,
-        None if classic else assignor,
-        said,
+        instance_id, None, "client", "/127.0.0.1", topic_names(topics), regex, rebalance_timeout_ms,
+        None if classic else assignor, said,
     )
     assigned, revoked = with_epoch(to_pairs(holds), epoch), with_epoch(to_pairs(pending), epoch)
     return Member(member_id, metadata, CurrentAssignment(epoch, epoch - 1, state, assigned, revoked))
@@ -144,9 +138,7 @@ class ConsumerBench:
 
     @property
     def group(self) -> ConsumerGroup:
-        group = self.coordinator.groups[GROUP]
-        assert isinstance(group, ConsumerGroup)
-        return group
+        return expect(ConsumerGroup, self.coordinator.groups[GROUP])
 
     @property
     def epochs(self) -> dict[str, int]:
@@ -202,17 +194,9 @@ class ConsumerBench:
     ) -> ConsumerGroupHeartbeatResponse:
         answer = self.send(
             ConsumerGroupHeartbeatRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                member_id=member_id,
-                member_epoch=epoch,
-                group_instance_id=instance_id,
-                rebalance_timeout_ms=rebalance_timeout_ms,
-                subscribed_topic_names=topics,
-                subscribed_topic_regex=regex,
-                server_assignor=assignor,
-                topic_partitions=owned,
-                client_id=client_id,
+                api_version=api_version, group_id=GROUP, member_id=member_id, member_epoch=epoch,
+                group_instance_id=instance_id, rebalance_timeout_ms=rebalance_timeout_ms, subscribed_topic_names=topics,
+                subscribed_topic_regex=regex, server_assignor=assignor, topic_partitions=owned, client_id=client_id,
             )
         )
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
@@ -262,16 +246,13 @@ class ConsumerBench:
         return [m.error_code for m in answer.members]
 
     def describe(self) -> ConsumerGroupDescribedGroup:
-        answer = self.send(ConsumerGroupDescribeRequest(group_ids=(GROUP,)))
-        assert isinstance(answer, ConsumerGroupDescribeResponse)
+        answer = expect(ConsumerGroupDescribeResponse, self.send(ConsumerGroupDescribeRequest(group_ids=(GROUP,))))
         return answer.groups[0]
 
     def alter(self, **configs: str | None) -> ErrorCode:
         """Set group settings, Kafka's names with underscores for dots; None deletes one."""
         pairs = tuple((name.replace("_", "."), value) for name, value in configs.items())
-        answer = self.send(AlterGroupConfigRequest(group_id=GROUP, configs=pairs))
-        assert answer is not None
-        return answer.error_code
+        return answered(self.send(AlterGroupConfigRequest(group_id=GROUP, configs=pairs))).error_code
 
     def join_classic(
         self,
@@ -309,13 +290,8 @@ class ConsumerBench:
     ) -> SyncGroupResponse | None:
         answer = self.send(
             SyncGroupRequest(
-                group_id=GROUP,
-                generation_id=generation_id,
-                member_id=member_id,
-                group_instance_id=instance_id,
-                protocol_type=protocol_type,
-                protocol_name=protocol_name,
-                assignments=assignments,
+                group_id=GROUP, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id,
+                protocol_type=protocol_type, protocol_name=protocol_name, assignments=assignments,
             )
         )
         assert answer is None or isinstance(answer, SyncGroupResponse)
@@ -325,9 +301,7 @@ class ConsumerBench:
         request = HeartbeatRequest(
             group_id=GROUP, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
         )
-        answer = self.send(request)
-        assert answer is not None
-        return answer.error_code
+        return answered(self.send(request)).error_code
 
     def _new_uuid(self) -> str:
         return f"{next(self._ids):08d}"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from coordinator_model.assignors.subscription import DecodedAssignment, encode_assignment
+from conformance.answers import expect
+from coordinator_model.assignors.subscription import DecodedAssignment, decode_assignment, encode_assignment
+from coordinator_model.base.errors import ErrorCode
+from coordinator_model.base.messages import JoinGroupResponse, SyncGroupResponse, TopicPartitions
 from coordinator_model.classic.group import ClassicGroup
 
 from .consumer_bench import ALL, FIRST, GROUP, SECOND, ConsumerBench, member
@@ -29,11 +32,21 @@ def stable_classic(bench: ConsumerBench, *instance_ids: str | None, user_data: b
 
 def classic_group(bench: ConsumerBench) -> ClassicGroup:
     """Return the group, which is a classic one."""
-    group = bench.coordinator.groups[GROUP]
-    assert isinstance(group, ClassicGroup)
-    return group
+    return expect(ClassicGroup, bench.coordinator.groups[GROUP])
 
 
 def given_mixed(bench: ConsumerBench) -> None:
     """Member m1 uses the classic protocol, static member m2 (y) the consumer protocol."""
     bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
+
+
+def admitted(answer: JoinGroupResponse | None) -> JoinGroupResponse:
+    assert answer is not None
+    assert answer.error_code is ErrorCode.NONE
+    return answer
+
+
+def partitions(answer: SyncGroupResponse | None) -> TopicPartitions:
+    assert answer is not None
+    assert answer.error_code is ErrorCode.NONE
+    return decode_assignment(answer.assignment).partitions

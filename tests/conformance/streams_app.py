@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
+from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.result import Result
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
@@ -34,16 +35,9 @@ def coordinator(partitions: int = 4, **settings: object) -> GroupCoordinator:
 
 def join(member_id: str, instance_id: str | None = None, **fields: object) -> StreamsGroupHeartbeatRequest:
     values: dict[str, object] = {
-        "group_id": GROUP,
-        "member_id": member_id,
-        "group_instance_id": instance_id,
-        "process_id": "process",
-        "rebalance_timeout_ms": 1_500,
-        "topology": TOPOLOGY,
-        "active_tasks": (),
-        "standby_tasks": (),
-        "warmup_tasks": (),
-        **fields,
+        "group_id": GROUP, "member_id": member_id, "group_instance_id": instance_id, "process_id": "process",
+        "rebalance_timeout_ms": 1_500, "topology": TOPOLOGY, "active_tasks": (), "standby_tasks": (),
+        "warmup_tasks": (), **fields,
     }
     return StreamsGroupHeartbeatRequest(**values)  # type: ignore[arg-type]
 
@@ -53,13 +47,8 @@ def beat(
 ) -> StreamsGroupHeartbeatRequest:
     others: TaskIds | None = None if active is None else ()
     return StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        member_epoch=epoch,
-        group_instance_id=instance_id,
-        active_tasks=active,
-        standby_tasks=others,
-        warmup_tasks=others,
+        group_id=GROUP, member_id=member_id, member_epoch=epoch, group_instance_id=instance_id, active_tasks=active,
+        standby_tasks=others, warmup_tasks=others,
     )
 
 
@@ -78,6 +67,10 @@ def describe(coordinator: GroupCoordinator, now_ms: int = 0) -> StreamsGroupDesc
     response = coordinator.handle(StreamsGroupDescribeRequest(group_ids=(GROUP,)), now_ms).response
     assert isinstance(response, StreamsGroupDescribeResponse)
     return response.groups[0]
+
+
+def types(records: tuple[Record, ...]) -> list[RecordType]:
+    return [record.record_type for record in records]
 
 
 def epochs(broker: GroupCoordinator) -> tuple[int, dict[str, int]]:

@@ -10,11 +10,6 @@ from coordinator_model.base.messages import Protocol
 from coordinator_model.classic.member import GroupMetadata
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 def test_C01_static_member_joins_as_first_member(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberJoinAsFirstMember: no MEMBER_ID_REQUIRED round."""
     answer = bench.join("x")
@@ -75,10 +70,7 @@ def test_C07_static_member_replaced_in_stable_state_without_rebalance(
     (old,) = bench.stable("x")
     logged = len(bench.log)
     answer = bench.join(
-        "x",
-        session_timeout_ms=7_000,
-        rebalance_timeout_ms=rebalance_timeout_ms,
-        api_version=api_version,
+        "x", session_timeout_ms=7_000, rebalance_timeout_ms=rebalance_timeout_ms, api_version=api_version
     )
     new = answer.joined.member_id
     assert answer.error is ErrorCode.NONE
@@ -89,9 +81,7 @@ def test_C07_static_member_replaced_in_stable_state_without_rebalance(
     assert isinstance(record.value, GroupMetadata)
     (stored,) = record.value.members
     assert (stored.member_id, stored.session_timeout_ms, stored.rebalance_timeout_ms) == (
-        new,
-        7_000,
-        rebalance_timeout_ms,
+        new, 7_000, rebalance_timeout_ms,
     )
     assert stored.assignment == f"assigned-{old}".encode()
     assert record.value.leader == new

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
@@ -16,11 +17,6 @@ from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 @pytest.mark.parametrize("api_version", range(0, 6))
@@ -215,8 +211,7 @@ def test_I07_error_of_one_member_is_that_members_alone(bench: ClassicBench) -> N
     """KafkaAdminClientConsumerGroupTest: per-member errors; identities for removeAll come from describe."""
     bench.stable("x", "y", "z")
     assert bench.leave(("", "y"), ("", "gone"), ("wrong", "z")) == [NONE, UNKNOWN, FENCED]
-    answer = bench.send(DescribeGroupsRequest(groups=(GROUP,))).response
-    assert isinstance(answer, DescribeGroupsResponse)
+    answer = expect(DescribeGroupsResponse, bench.send(DescribeGroupsRequest(groups=(GROUP,))).response)
     all_members = [(m.member_id, m.group_instance_id) for m in answer.groups[0].members]
     assert bench.leave(*all_members) == [NONE, NONE]
     assert bench.group.members == {}

@@ -8,11 +8,6 @@ from conformance.classic_bench import BOTH, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 def test_C14_rejoin_with_known_member_id_returns_the_current_generation(bench: ClassicBench) -> None:
     """GMMT.testStaticMemberRejoinWithKnownMemberId."""
     first = bench.join("x")
@@ -61,8 +56,7 @@ def test_C16_leader_rejoins_with_known_member_id_and_rebalances(bench: ClassicBe
 
 
 @pytest.mark.parametrize(
-    ("state", "error"),
-    [("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("Empty", ErrorCode.UNKNOWN_MEMBER_ID)],
+    ("state", "error"), [("Dead", ErrorCode.COORDINATOR_NOT_AVAILABLE), ("Empty", ErrorCode.UNKNOWN_MEMBER_ID)]
 )
 def test_C17_known_leader_rejoins_a_dead_or_empty_group(bench: ClassicBench, state: str, error: ErrorCode) -> None:
     """GMMT.testStaticMemberRejoinWithLeaderIdAndUnexpectedDeadGroup and …EmptyGroup."""

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.classic_bench import ClassicBench
 from coordinator_model.base.errors import ErrorCode
 
 NAMES = ("web-0", "web-1", "web-2")
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 def settle(bench: ClassicBench) -> None:

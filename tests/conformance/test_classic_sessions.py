@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.classic_bench import ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 def test_C29_validation_of_member_and_instance_ids(bench: ClassicBench) -> None:

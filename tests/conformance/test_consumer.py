@@ -10,11 +10,10 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
-from coordinator_model.base.messages import (
-    TopicPartitions,
-)
+from coordinator_model.base.messages import TopicPartitions
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.consumer.group import TargetMemberValue
 from coordinator_model.consumer.member import CurrentAssignment, MemberState
@@ -41,51 +40,43 @@ NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.F
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
 
 
-@pytest.fixture
-def bench() -> ConsumerBench:
-    """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = ConsumerBench()
-    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
-    return bench
-
-
-def test_N01_new_static_member_bumps_group_epoch(bench: ConsumerBench) -> None:
+def test_N01_new_static_member_bumps_group_epoch(pair: ConsumerBench) -> None:
     """GMMT.testGroupEpochBumpWhenNewStaticMemberJoins."""
-    answer = bench.join("m3", "z", assignor="range")
+    answer = pair.join("m3", "z", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 11, ())
-    assert bench.types() == [MEMBER, EPOCH, TARGET, TARGET, TARGET, TARGET_EPOCH, CURRENT]
-    targets = {r.key[1]: r.value.topic_partitions for r in bench.last.records if isinstance(r.value, TargetMemberValue)}
+    assert pair.types() == [MEMBER, EPOCH, TARGET, TARGET, TARGET, TARGET_EPOCH, CURRENT]
+    targets = {r.key[1]: r.value.topic_partitions for r in pair.last.records if isinstance(r.value, TargetMemberValue)}
     assert targets == {
         "m1": (("bar", (0,)), ("foo", (0, 1))),
         "m2": (("bar", (1,)), ("foo", (2, 3))),
         "m3": (("bar", (2,)), ("foo", (4, 5))),
     }
-    assert bench.last.records[-1].value == CurrentAssignment(11, 0, MemberState.UNRELEASED_PARTITIONS)
+    assert pair.last.records[-1].value == CurrentAssignment(11, 0, MemberState.UNRELEASED_PARTITIONS)
 
 
-def test_N02_static_member_gets_back_assignment_upon_rejoin(bench: ConsumerBench) -> None:
+def test_N02_static_member_gets_back_assignment_upon_rejoin(pair: ConsumerBench) -> None:
     """GMMT.testStaticMemberGetsBackAssignmentUponRejoin."""
-    held = bench.group.members["m2"]
-    away = bench.beat("m2", -2, "y")
+    held = pair.group.members["m2"]
+    away = pair.beat("m2", -2, "y")
     assert (away.error_code, away.member_id, away.member_epoch) == (NONE, "m2", -2)
-    (record,) = bench.last.records
+    (record,) = pair.last.records
     assert record.value == replace(held.current, member_epoch=-2, assigned=dict.fromkeys(held.current.assigned, 0))
 
-    back = bench.join("m2-again", "y", assignor="range")
+    back = pair.join("m2-again", "y", assignor="range")
     assert (back.error_code, back.member_epoch, back.assignment) == (NONE, 10, SECOND)
-    assert bench.types() == [*TOMBSTONES, MEMBER, TARGET, CURRENT, CURRENT]
-    assert [r.key[1] for r in bench.last.records] == ["m2"] * 3 + ["m2-again"] * 4
-    assert [r.value is None for r in bench.last.records] == [True] * 3 + [False] * 4
+    assert pair.types() == [*TOMBSTONES, MEMBER, TARGET, CURRENT, CURRENT]
+    assert [r.key[1] for r in pair.last.records] == ["m2"] * 3 + ["m2-again"] * 4
+    assert [r.value is None for r in pair.last.records] == [True] * 3 + [False] * 4
     since_0 = dict.fromkeys(held.current.assigned, 0)
-    assert bench.last.records[3].value == held.metadata
-    assert bench.last.records[5].value == CurrentAssignment(0, 0, MemberState.STABLE, since_0)
-    assert bench.last.records[6].value == CurrentAssignment(10, 0, MemberState.STABLE, since_0)
-    assert (bench.group.group_epoch, bench.group.state) == (10, "Stable")
-    bench.beat("m1", 10, "x")
-    bench.beat("m2-again", 10, "y")
-    bench.advance(44_999)
-    assert bench.last.records == ()
-    assert set(bench.group.members) == {"m1", "m2-again"}
+    assert pair.last.records[3].value == held.metadata
+    assert pair.last.records[5].value == CurrentAssignment(0, 0, MemberState.STABLE, since_0)
+    assert pair.last.records[6].value == CurrentAssignment(10, 0, MemberState.STABLE, since_0)
+    assert (pair.group.group_epoch, pair.group.state) == (10, "Stable")
+    pair.beat("m1", 10, "x")
+    pair.beat("m2-again", 10, "y")
+    pair.advance(44_999)
+    assert pair.last.records == ()
+    assert set(pair.group.members) == {"m1", "m2-again"}
 
 
 def test_N03_static_member_rejoins_with_new_subscribed_topics() -> None:
@@ -103,13 +94,13 @@ def test_N03_static_member_rejoins_with_new_subscribed_topics() -> None:
     assert {epoch for (topic, _), epoch in epochs.items() if topic == "bar"} == {11}
 
 
-def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alone(bench: ConsumerBench) -> None:
+def test_N04_changed_subscription_with_the_same_assignment_leaves_the_other_alone(pair: ConsumerBench) -> None:
     """GMMT.testStaticMemberRejoinsWithNewSubscribedTopicsAndNoAssignmentChange: the new topic does not exist."""
-    bench.beat("m2", -2, "y")
-    back = bench.join("m2-again", "y", topics=("foo", "bar", "zar"), assignor="range")
+    pair.beat("m2", -2, "y")
+    back = pair.join("m2-again", "y", topics=("foo", "bar", "zar"), assignor="range")
     assert (back.member_epoch, back.assignment) == (11, SECOND)
-    assert bench.types() == [*TOMBSTONES, MEMBER, TARGET, CURRENT, MEMBER, EPOCH, TARGET_EPOCH, CURRENT]
-    answer = bench.beat("m1", 10, "x")
+    assert pair.types() == [*TOMBSTONES, MEMBER, TARGET, CURRENT, MEMBER, EPOCH, TARGET_EPOCH, CURRENT]
+    answer = pair.beat("m1", 10, "x")
     assert (answer.member_epoch, answer.assignment) == (11, None)
 
 
@@ -117,21 +108,19 @@ def test_N05_returning_with_another_assignor_bumps_once_it_is_the_most_wanted() 
     """GMMT.testStaticMembersRejoinWithNewServerAssignor (KAFKA-20434)."""
     bench = ConsumerBench(broker_settings(consumer_assignors=UNIFORM))
     thirds: list[TopicPartitions] = [(("foo", pair),) for pair in ((0, 1), (2, 3), (4, 5))]
-    bench.given(
-        *(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)),
-    )
+    bench.given(*(member(f"m{n}", f"x{n}", thirds[n], topics=["foo"], assignor="uniform") for n in range(3)))
     for n, epoch in ((1, 10), (2, 11)):
         bench.beat(f"m{n}", -2, f"x{n}")
         assert bench.join(f"m{n}-again", f"x{n}", topics=("foo",), assignor="range").member_epoch == epoch
     assert bench.describe().assignor_name == "range"
 
 
-def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(bench: ConsumerBench) -> None:
+def test_N06_no_epoch_bump_when_static_member_temporarily_leaves(pair: ConsumerBench) -> None:
     """GMMT.testNoGroupEpochBumpWhenStaticMemberTemporarilyLeaves."""
-    bench.beat("m2", -2, "y")
-    assert bench.types() == [CURRENT]
-    assert bench.last.timers == ()
-    assert (bench.group.group_epoch, bench.epochs) == (10, {"m1": 10, "m2": -2})
+    pair.beat("m2", -2, "y")
+    assert pair.types() == [CURRENT]
+    assert pair.last.timers == ()
+    assert (pair.group.group_epoch, pair.epochs) == (10, {"m1": 10, "m2": -2})
 
 
 def test_N06_temporary_leave_ends_a_revocation() -> None:
@@ -154,53 +143,53 @@ def test_N06_temporary_leave_ends_a_revocation() -> None:
     assert bench.epochs["m1"] == -2
 
 
-def test_N07_leaving_static_member_bumps_group_epoch(bench: ConsumerBench) -> None:
+def test_N07_leaving_static_member_bumps_group_epoch(pair: ConsumerBench) -> None:
     """GMMT.testLeavingStaticMemberBumpsGroupEpoch."""
-    before = bench.group.metadata_hash
-    answer = bench.beat("m2", -1, "y")
+    before = pair.group.metadata_hash
+    answer = pair.beat("m2", -1, "y")
     assert (answer.error_code, answer.member_epoch) == (NONE, -1)
-    assert bench.types() == [*TOMBSTONES, EPOCH]
-    assert (bench.group.group_epoch, bench.group.metadata_hash, bench.group.state) == (11, before, "Assigning")
-    assert bench.coordinator.timers.deadline_ms(("consumer-session", GROUP, "m2")) is None
+    assert pair.types() == [*TOMBSTONES, EPOCH]
+    assert (pair.group.group_epoch, pair.group.metadata_hash, pair.group.state) == (11, before, "Assigning")
+    assert pair.coordinator.timers.deadline_ms(("consumer-session", GROUP, "m2")) is None
 
 
-def test_N07_leaving_takes_its_own_topics_out_of_the_hash(bench: ConsumerBench) -> None:
+def test_N07_leaving_takes_its_own_topics_out_of_the_hash(pair: ConsumerBench) -> None:
     """GMMT.testLeavingStaticMemberBumpsGroupEpoch: no member subscribes to zar any more."""
-    bench = ConsumerBench(image=TopicImage({"foo": 6, "bar": 3, "zar": 1}))
-    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND, topics=["foo", "bar", "zar"]))
-    before = bench.group.metadata_hash
-    bench.beat("m2", -1, "y")
-    assert bench.group.metadata_hash != before
+    pair = ConsumerBench(image=TopicImage({"foo": 6, "bar": 3, "zar": 1}))
+    pair.given(member("m1", "x", FIRST), member("m2", "y", SECOND, topics=["foo", "bar", "zar"]))
+    before = pair.group.metadata_hash
+    pair.beat("m2", -1, "y")
+    assert pair.group.metadata_hash != before
     without = ConsumerBench()
     without.given(member("m1", "x", FIRST))
-    assert bench.group.metadata_hash == without.group.metadata_hash
+    assert pair.group.metadata_hash == without.group.metadata_hash
 
 
-def test_N08_same_member_id_may_come_back_with_another_instance_id(bench: ConsumerBench) -> None:
+def test_N08_same_member_id_may_come_back_with_another_instance_id(pair: ConsumerBench) -> None:
     """GMMT.testStaticMemberRejoinsWithSameMemberIdAndDifferentInstanceId."""
-    assert bench.join("m1", "z", assignor="range").assignment == FIRST
-    assert bench.group.static_members == {"z": "m1", "y": "m2"}
+    assert pair.join("m1", "z", assignor="range").assignment == FIRST
+    assert pair.group.static_members == {"z": "m1", "y": "m2"}
 
 
-def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(bench: ConsumerBench) -> None:
+def test_N08_after_a_temporary_leave_it_comes_back_without_partitions(pair: ConsumerBench) -> None:
     """ConsumerGroup.targetAssignment finds the target by the new instance id, which no member held: nothing is found.
 
     The group then reads Stable with partitions that nobody has, until something else bumps its epoch.
     """
-    bench.beat("m1", -2, "x")
-    answer = bench.join("m1", "z", assignor="range")
+    pair.beat("m1", -2, "x")
+    answer = pair.join("m1", "z", assignor="range")
     assert (answer.error_code, answer.member_epoch, answer.assignment) == (NONE, 10, ())
-    assert bench.group.static_members == {"z": "m1", "y": "m2"}
-    assert (bench.group.targets["m1"], bench.group.state) == (FIRST, "Stable")
+    assert pair.group.static_members == {"z": "m1", "y": "m2"}
+    assert (pair.group.targets["m1"], pair.group.state) == (FIRST, "Stable")
 
 
-def test_N09_instance_id_in_use_is_unreleased(bench: ConsumerBench) -> None:
+def test_N09_instance_id_in_use_is_unreleased(pair: ConsumerBench) -> None:
     """GMMT.testShouldThrownUnreleasedInstanceIdExceptionWhenNewMemberJoinsWithInUseInstanceId."""
-    answer = bench.join("m3", "x")
+    answer = pair.join("m3", "x")
     assert answer.error_code is UNRELEASED
     assert answer.error_message is not None
     assert "owned by m1" in answer.error_message
-    assert (bench.last.records, bench.epochs) == ((), {"m1": 10, "m2": 10})
+    assert (pair.last.records, pair.epochs) == ((), {"m1": 10, "m2": 10})
 
 
 @pytest.mark.parametrize("instance_id", [None, "x"])
@@ -220,10 +209,7 @@ def test_N12_member_epoch_validation(instance_id: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("state", "holds", "pending", "epoch"),
-    [
-        (MemberState.UNREVOKED_PARTITIONS, (0, 1), (2,), 101),
-        (MemberState.UNRELEASED_PARTITIONS, (0,), (), 100),
-    ],
+    [(MemberState.UNREVOKED_PARTITIONS, (0, 1), (2,), 101), (MemberState.UNRELEASED_PARTITIONS, (0,), (), 100)],
 )
 def test_N12_epoch_0_in_the_middle_of_reconciliation(
     state: MemberState, holds: tuple[int, ...], pending: tuple[int, ...], epoch: int
@@ -308,18 +294,18 @@ def test_batch_leave_takes_the_leavers_topics_out_of_the_hash() -> None:
     assert bench.group.metadata_hash == metadata_hash(["foo"], bench.image)
 
 
-def test_identity_named_twice_is_answered_twice(bench: ConsumerBench) -> None:
+def test_identity_named_twice_is_answered_twice(pair: ConsumerBench) -> None:
     """What a broker of 4.4.0 was seen to do, unlike for classic groups: the batch is a set of members."""
-    assert bench.leave(("", "x"), ("m1", "x"), ("m1", None)) == [NONE, NONE, NONE]
-    assert bench.types() == [*TOMBSTONES, EPOCH]
-    assert (bench.group.group_epoch, list(bench.group.members)) == (11, ["m2"])
+    assert pair.leave(("", "x"), ("m1", "x"), ("m1", None)) == [NONE, NONE, NONE]
+    assert pair.types() == [*TOMBSTONES, EPOCH]
+    assert (pair.group.group_epoch, list(pair.group.members)) == (11, ["m2"])
 
 
 @pytest.mark.parametrize("identity", [("m?", None), ("", None), ("", "y?"), ("m1", "y")])
-def test_N21_without_valid_member_nothing_is_written(bench: ConsumerBench, identity: tuple[str, str | None]) -> None:
+def test_N21_without_valid_member_nothing_is_written(pair: ConsumerBench, identity: tuple[str, str | None]) -> None:
     """GMMT.testClassicGroupLeaveToConsumerGroupWithoutValidLeaveGroupMember."""
-    bench.leave(identity)
-    assert (bench.last.records, bench.group.group_epoch) == ((), 10)
+    pair.leave(identity)
+    assert (pair.last.records, pair.group.group_epoch) == ((), 10)
 
 
 @pytest.mark.parametrize("kind", ["streams", "share"])
@@ -333,16 +319,15 @@ def test_N23_leave_group_does_not_reach_other_group_types(kind: str) -> None:
         if kind == "streams"
         else ShareGroupHeartbeatRequest(group_id=GROUP, member_id="m1", subscribed_topic_names=("foo",))
     )
-    answer = bench.send(joiner)
-    assert answer is not None
+    answer = answered(bench.send(joiner))
     assert (answer.error_code, bench.coordinator.groups[GROUP].group_type) == (NONE, kind)
     assert bench.leave(("m1", None), ("", "x"), ("m1", "x")) == [UNKNOWN] * 3
     assert list(bench.coordinator.groups[GROUP].members) == ["m1"]
 
 
-def test_survivors_take_over_on_their_next_heartbeat(bench: ConsumerBench) -> None:
+def test_survivors_take_over_on_their_next_heartbeat(pair: ConsumerBench) -> None:
     """PlaintextAdminIntegrationTest.testConsumerGroupWithMemberRemoval, seen from the coordinator."""
-    assert bench.leave(("m2", "y")) == [NONE]
-    answer = bench.beat("m1", 10, "x", FIRST)
+    assert pair.leave(("m2", "y")) == [NONE]
+    answer = pair.beat("m1", 10, "x", FIRST)
     everything: TopicPartitions = (("bar", (0, 1, 2)), ("foo", (0, 1, 2, 3, 4, 5)))
     assert (answer.member_epoch, answer.assignment) == (11, everything)

@@ -7,28 +7,16 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.offset_messages import (
-    OffsetCommitRequest,
-    OffsetCommitResponse,
-    OffsetFetchRequest,
-    TxnOffsetCommitRequest,
-)
+from coordinator_model.base.offset_messages import OffsetCommitRequest, OffsetCommitResponse
 from coordinator_model.base.settings import BrokerSettings
 
-from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, ConsumerBench, broker_settings, member
+from .consumer_bench import CURRENT, FIRST, GROUP, SECOND, UNIFORM, ConsumerBench, broker_settings
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
-
-
-@pytest.fixture
-def bench() -> ConsumerBench:
-    """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = ConsumerBench()
-    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
-    return bench
 
 
 def test_I02_unreleased_until_the_session_is_over() -> None:
@@ -59,31 +47,31 @@ def test_I03_all_return_with_another_assignor() -> None:
     assert last[-1] > before
 
 
-def test_A1_late_release_after_removal_and_return(bench: ConsumerBench) -> None:
+def test_A1_late_release_after_removal_and_return(pair: ConsumerBench) -> None:
     """A removal and the pod's own late -2 or heartbeat: the second gets FENCED or UNKNOWN, no member goes twice."""
-    assert bench.leave(("m2", "y")) == [NONE]
-    assert bench.beat("m2", -2, "y").error_code is UNKNOWN
-    assert bench.beat("m2", 10, "y").error_code is UNKNOWN
-    assert bench.join("m2-again", "y").error_code is NONE
-    assert bench.beat("m2", -1, "y").error_code is FENCED
-    assert bench.leave(("m2", "y"), ("m2", None)) == [FENCED, UNKNOWN]
-    assert set(bench.group.members) == {"m1", "m2-again"}
+    assert pair.leave(("m2", "y")) == [NONE]
+    assert pair.beat("m2", -2, "y").error_code is UNKNOWN
+    assert pair.beat("m2", 10, "y").error_code is UNKNOWN
+    assert pair.join("m2-again", "y").error_code is NONE
+    assert pair.beat("m2", -1, "y").error_code is FENCED
+    assert pair.leave(("m2", "y"), ("m2", None)) == [FENCED, UNKNOWN]
+    assert set(pair.group.members) == {"m1", "m2-again"}
 
 
-def test_A2_release_on_behalf_of_a_crashed_member(bench: ConsumerBench) -> None:
+def test_A2_release_on_behalf_of_a_crashed_member(pair: ConsumerBench) -> None:
     """-2 by a third party, then the restart: no UNRELEASED, same partitions, same epoch."""
-    assert bench.join("m2-again", "y").error_code is UNRELEASED
-    assert bench.beat("m2", -2, "y", client_id="operator").error_code is NONE
-    back = bench.join("m2-again", "y")
+    assert pair.join("m2-again", "y").error_code is UNRELEASED
+    assert pair.beat("m2", -2, "y", client_id="operator").error_code is NONE
+    back = pair.join("m2-again", "y")
     assert (back.error_code, back.member_epoch, back.assignment) == (NONE, 10, SECOND)
-    assert bench.group.group_epoch == 10
+    assert pair.group.group_epoch == 10
 
 
-def test_A3_group_with_an_absent_member_is_reconciling(bench: ConsumerBench) -> None:
+def test_A3_group_with_an_absent_member_is_reconciling(pair: ConsumerBench) -> None:
     """A gate on Stable would wait for a member that is only away."""
-    assert bench.describe().group_state == "Stable"
-    bench.beat("m2", -2, "y")
-    described = bench.describe()
+    assert pair.describe().group_state == "Stable"
+    pair.beat("m2", -2, "y")
+    described = pair.describe()
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Reconciling", 10, 10)
     assert [(m.instance_id, m.member_epoch, m.assignment) for m in described.members] == [
         ("x", 10, FIRST),
@@ -116,26 +104,26 @@ def test_A5_with_the_proposed_rejoin_in_place() -> None:
     assert back.assignment == again.assignment
 
 
-def test_A6_raised_timeout_does_not_reach_the_absent(bench: ConsumerBench) -> None:
+def test_A6_raised_timeout_does_not_reach_the_absent(pair: ConsumerBench) -> None:
     """A changed group setting counts from each member's next heartbeat."""
-    bench.beat("m2", -2, "y")
-    assert bench.alter(consumer_session_timeout_ms="60000") is NONE
-    bench.beat("m1", 10, "x")
-    bench.beat("m2", -2, "y")
-    bench.advance(45_000)
-    assert list(bench.group.members) == ["m1"]
-    bench.advance(15_000)
-    assert bench.group.is_empty
+    pair.beat("m2", -2, "y")
+    assert pair.alter(consumer_session_timeout_ms="60000") is NONE
+    pair.beat("m1", 10, "x")
+    pair.beat("m2", -2, "y")
+    pair.advance(45_000)
+    assert list(pair.group.members) == ["m1"]
+    pair.advance(15_000)
+    assert pair.group.is_empty
 
 
-def test_A7_fail_over_during_a_bounce(bench: ConsumerBench) -> None:
+def test_A7_fail_over_during_a_bounce(pair: ConsumerBench) -> None:
     """What was acknowledged is in the log: the absent member is still away and may come back."""
-    bench.beat("m2", -2, "y")
-    bench.advance(40_000)
-    bench.fail_over()
-    assert bench.epochs == {"m1": 10, "m2": -2}
-    bench.advance(40_000)
-    back = bench.join("m2-again", "y")
+    pair.beat("m2", -2, "y")
+    pair.advance(40_000)
+    pair.fail_over()
+    assert pair.epochs == {"m1": 10, "m2": -2}
+    pair.advance(40_000)
+    back = pair.join("m2-again", "y")
     assert (back.member_epoch, back.assignment) == (10, SECOND)
 
 
@@ -192,87 +180,19 @@ def test_I12_new_member_ids_leave_every_partition_where_it_was(assignor: str) ->
     assert after == before
 
 
-def test_offset_commit_fencing(bench: ConsumerBench) -> None:
-    """ConsumerGroupTest.testValidateOffsetCommit and KIP-1251: an older epoch will do for what was held since."""
+def test_older_epoch_will_do_for_what_a_returned_member_has_held_since(pair: ConsumerBench) -> None:
+    """KIP-1251, by a bounce and a newcomer that is given what the returned member holds no longer."""
 
-    def commit(member_id: str, epoch: int, *offsets: tuple[str, int, int], api_version: int = 10) -> ErrorCode:
-        answer = bench.send(
-            OffsetCommitRequest(
-                api_version=api_version,
-                group_id=GROUP,
-                generation_id_or_member_epoch=epoch,
-                member_id=member_id,
-                offsets=offsets or (("foo", 3, 7),),
-            )
+    def commit(partition: int) -> ErrorCode:
+        request = OffsetCommitRequest(
+            api_version=10, group_id=GROUP, generation_id_or_member_epoch=10, member_id="m2-again",
+            offsets=(("foo", partition, 8),),
         )
-        assert isinstance(answer, OffsetCommitResponse)
-        return answer.error_code
+        return expect(OffsetCommitResponse, pair.send(request)).error_code
 
-    stale = ErrorCode.STALE_MEMBER_EPOCH
-    assert commit("m2", 10) is NONE
-    assert commit("m2", 11) is stale
-    assert commit("m2", 9) is stale
-    assert commit("m?", 10) is UNKNOWN
-    assert commit("", -1) is UNKNOWN
-    assert commit("m2", 10, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
-    bench.beat("m2", -2, "y")
-    bench.join("m2-again", "y", assignor="range")
-    bench.join("m3", "z", assignor="range")
-    bench.beat("m2-again", 10, "y", (("bar", ()), ("foo", (3,))))
-    assert bench.epochs["m2-again"] == 11
-    assert commit("m2-again", 10, ("foo", 3, 8)) is NONE
-    assert commit("m2-again", 10, ("foo", 5, 8)) is stale
-    bench.leave(("m1", None), ("", "y"), ("", "z"))
-    assert commit("", -1) is NONE
-
-
-def test_offset_fetch_fencing(bench: ConsumerBench) -> None:
-    """ConsumerGroupTest.testValidateOffsetFetch."""
-
-    def fetch(member_id: str | None, epoch: int) -> ErrorCode:
-        answer = bench.send(OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch))
-        assert answer is not None
-        return answer.error_code
-
-    assert fetch(None, -1) is NONE
-    assert fetch("m?", 10) is UNKNOWN
-    assert fetch("m1", 9) is ErrorCode.STALE_MEMBER_EPOCH
-    assert fetch("m1", 10) is NONE
-
-
-@pytest.mark.parametrize(
-    ("generation_id", "code"), [(10, NONE), (9, ErrorCode.ILLEGAL_GENERATION), (11, ErrorCode.ILLEGAL_GENERATION)]
-)
-def test_offset_commit_of_a_classic_member(generation_id: int, code: ErrorCode) -> None:
-    """ConsumerGroupTest.testValidateOffsetCommitWithClassicProtocolMember: the classic error, in any version."""
-    bench = ConsumerBench()
-    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", SECOND))
-    request = OffsetCommitRequest(
-        api_version=2,
-        group_id=GROUP,
-        generation_id_or_member_epoch=generation_id,
-        member_id="m1",
-        offsets=(("foo", 0, 7),),
-    )
-    answer = bench.send(request)
-    assert answer is not None
-    assert answer.error_code is code
-
-
-def test_transactional_commit_without_member() -> None:
-    """ConsumerGroupTest.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong."""
-    bench = ConsumerBench()
-    bench.given(member("m1", None, FIRST))
-
-    def commit(member_id: str, epoch: int) -> ErrorCode:
-        offsets = (("foo", 0, 7),)
-        answer = bench.send(
-            TxnOffsetCommitRequest(group_id=GROUP, member_id=member_id, generation_id=epoch, offsets=offsets)
-        )
-        assert answer is not None
-        return answer.error_code
-
-    assert commit("", -1) is NONE
-    assert commit("m1", 10) is NONE
-    assert commit("m?", 10) is UNKNOWN
-    assert commit("m1", 11) is ErrorCode.ILLEGAL_GENERATION
+    pair.beat("m2", -2, "y")
+    pair.join("m2-again", "y", assignor="range")
+    pair.join("m3", "z", assignor="range")
+    pair.beat("m2-again", 10, "y", (("bar", ()), ("foo", (3,))))
+    assert pair.epochs["m2-again"] == 11
+    assert (commit(3), commit(5)) == (NONE, ErrorCode.STALE_MEMBER_EPOCH)

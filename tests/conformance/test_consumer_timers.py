@@ -2,30 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.consumer.group import TargetMetadataValue
 
-from .consumer_bench import (
-    EPOCH,
-    FIRST,
-    GROUP,
-    SECOND,
-    TARGET_EPOCH,
-    TOMBSTONES,
-    ConsumerBench,
-    member,
-)
-
-
-@pytest.fixture
-def bench() -> ConsumerBench:
-    """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = ConsumerBench()
-    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
-    return bench
+from .consumer_bench import EPOCH, GROUP, TARGET_EPOCH, TOMBSTONES, ConsumerBench
 
 
 def test_N15_static_member_that_does_not_return_expires() -> None:
@@ -41,27 +22,27 @@ def test_N15_static_member_that_does_not_return_expires() -> None:
     assert (bench.group.group_epoch, bench.group.state) == (3, "Empty")
 
 
-def test_N16_session_timer_lifecycle(bench: ConsumerBench) -> None:
+def test_N16_session_timer_lifecycle(pair: ConsumerBench) -> None:
     """GMMT.testSessionTimeoutLifecycle, testSessionTimeoutExpiration."""
     key = ("consumer-session", GROUP, "m1")
-    bench.advance(20_000)
-    bench.beat("m1", 10, "x")
-    assert bench.coordinator.timers.deadline_ms(key) == bench.now_ms + 45_000
-    bench.advance(25_001)
-    assert bench.types() == [*TOMBSTONES, EPOCH]
-    assert list(bench.group.members) == ["m1"]
-    bench.beat("m1", -1, "x")
-    assert bench.coordinator.timers.deadline_ms(key) is None
+    pair.advance(20_000)
+    pair.beat("m1", 10, "x")
+    assert pair.coordinator.timers.deadline_ms(key) == pair.now_ms + 45_000
+    pair.advance(25_001)
+    assert pair.types() == [*TOMBSTONES, EPOCH]
+    assert list(pair.group.members) == ["m1"]
+    pair.beat("m1", -1, "x")
+    assert pair.coordinator.timers.deadline_ms(key) is None
 
 
-def test_N16_on_loaded_every_member_has_a_fresh_timer(bench: ConsumerBench) -> None:
+def test_N16_on_loaded_every_member_has_a_fresh_timer(pair: ConsumerBench) -> None:
     """GMMT.testOnLoadedSessionTimeoutExpiration; also A7: a fail-over gives up to twice the session."""
-    bench.advance(44_000)
-    bench.fail_over()
-    bench.advance(44_999)
-    assert bench.last.records == ()
-    bench.advance(1)
-    assert bench.group.is_empty
+    pair.advance(44_000)
+    pair.fail_over()
+    pair.advance(44_999)
+    assert pair.last.records == ()
+    pair.advance(1)
+    assert pair.group.is_empty
 
 
 def test_N17_rebalance_timer_lifecycle() -> None:

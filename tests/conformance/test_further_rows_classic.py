@@ -21,11 +21,6 @@ MAX_SIZE = 10
 
 
 @pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
-@pytest.fixture
 def small() -> ClassicBench:
     """A coordinator whose groups hold ten members and wait 50 ms for the first ones."""
     return ClassicBench(BrokerSettings(group_max_size=MAX_SIZE, group_initial_rebalance_delay_ms=50))
@@ -94,21 +89,17 @@ def test_waiting_members_of_a_full_group_may_join_again(small: ClassicBench) -> 
 
 
 def test_last_to_rejoin_a_group_that_became_too_large_are_out(small: ClassicBench) -> None:
-    """GMMT.testLastJoiningMembersAreKickedOutWhenRejoiningGroupWithMaxSize, by a size lowered at a fail-over."""
+    """GMMT.testLastJoiningMembersAreKickedOutWhenRejoiningGroupWithMaxSize, by a size lowered at a fail-over, and
+    testOnLoadedExceedGroupMaxSizeTriggersRebalance: all are kept until they rejoin."""
     given_members(small, MAX_SIZE + 2, static=False)
-    assert small.group.state == "PreparingRebalance"
+    assert (small.group.state, len(small.group.members)) == ("PreparingRebalance", MAX_SIZE + 2)
     joins = [small.join(member_id=f"m{n}") for n in range(MAX_SIZE + 2)]
+    # The refused ones no longer count, but only the join phase's end triggers a check.
+    assert [join.waits for join in joins] == [True] * MAX_SIZE + [False] * 2
     small.advance(9_000)
     assert errors(joins) == [NONE] * MAX_SIZE + [FULL] * 2
     assert list(small.group.members) == [f"m{n}" for n in range(MAX_SIZE)]
     assert small.group.state == "CompletingRebalance"
-
-
-def test_group_that_is_too_large_for_its_new_coordinator_rebalances() -> None:
-    """GMMT.testOnLoadedExceedGroupMaxSizeTriggersRebalance: all are kept until they rejoin."""
-    bench = ClassicBench(BrokerSettings(group_max_size=1))
-    given_members(bench, 2)
-    assert (bench.group.state, len(bench.group.members)) == ("PreparingRebalance", 2)
 
 
 # the log ------------------------------------------------------------------------------------------------------------
@@ -144,10 +135,23 @@ def test_new_group_is_recorded_without_its_first_joiner(bench: ClassicBench) -> 
     assert record == Record(RecordType.CLASSIC_GROUP_METADATA, (GROUP,), GroupMetadata("", 0, None, None, 0))
 
 
-def test_joiner_of_a_group_that_cannot_be_recorded_hears_of_it(bench: ClassicBench) -> None:
-    """GMMT.testGenerateRecordsOnNewClassicGroupFailureTransformsError."""
-    bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    assert bench.join("x").error is ErrorCode.NOT_COORDINATOR
+@pytest.mark.parametrize(
+    ("refused", "error"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ],
+)
+def test_group_that_cannot_be_recorded_is_gone_for_good(
+    bench: ClassicBench, refused: ErrorCode, error: ErrorCode
+) -> None:
+    """GMMT.testGenerateRecordsOnNewClassicGroupFailureTransformsError: the failed append reverts the new group."""
+    bench.coordinator.write_error = refused
+    assert bench.join("x").error is error
+    assert bench.coordinator.groups == {}
+    bench.coordinator.write_error = None
+    bench.advance(400_000)
+    assert bench.coordinator.groups == {}
 
 
 def test_failed_replacement_leaves_the_former_member_in_its_place(bench: ClassicBench) -> None:

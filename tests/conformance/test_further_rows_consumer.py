@@ -12,12 +12,10 @@ import pytest
 from kio.schema.consumer_group_heartbeat.v1.response import Assignment as FinalAssignment
 from kio.schema.consumer_group_heartbeat.v1.response import ConsumerGroupHeartbeatResponse as FinalHeartbeatResponse
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
-from coordinator_model.base.messages import (
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from coordinator_model.base.messages import ConsumerGroupHeartbeatResponse, TopicPartitions
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
@@ -32,7 +30,6 @@ from .consumer_bench import (
     GROUP,
     MEMBER,
     REGEX,
-    SECOND,
     TARGET,
     TARGET_EPOCH,
     TOMBSTONES,
@@ -43,14 +40,6 @@ from .consumer_bench import (
 
 NONE, FENCED, NOT_FOUND = ErrorCode.NONE, ErrorCode.FENCED_INSTANCE_ID, ErrorCode.GROUP_ID_NOT_FOUND
 FOO: TopicPartitions = (("foo", (0, 1, 2, 3, 4, 5)),)
-
-
-@pytest.fixture
-def bench() -> ConsumerBench:
-    """Two static members at epoch 10: m1 holds x, m2 holds y."""
-    bench = ConsumerBench()
-    bench.given(member("m1", "x", FIRST), member("m2", "y", SECOND))
-    return bench
 
 
 # heartbeats ---------------------------------------------------------------------------------------------------------
@@ -89,19 +78,19 @@ def test_newly_known_racks_bump_the_epoch_although_nothing_moves() -> None:
     assert bench.types() == [EPOCH, TARGET_EPOCH, CURRENT]
 
 
-def test_new_dynamic_member_gets_nothing_until_the_others_revoke(bench: ConsumerBench) -> None:
+def test_new_dynamic_member_gets_nothing_until_the_others_revoke(pair: ConsumerBench) -> None:
     """GMMT.testNewJoiningMemberTriggersNewTargetAssignment."""
-    answer = bench.join("m3", assignor="range")
+    answer = pair.join("m3", assignor="range")
     assert (answer.member_epoch, answer.assignment) == (11, ())
-    assert bench.types() == [MEMBER, EPOCH, TARGET, TARGET, TARGET, TARGET_EPOCH, CURRENT]
-    targets = {r.key[1]: r.value.topic_partitions for r in bench.last.records if isinstance(r.value, TargetMemberValue)}
+    assert pair.types() == [MEMBER, EPOCH, TARGET, TARGET, TARGET, TARGET_EPOCH, CURRENT]
+    targets = {r.key[1]: r.value.topic_partitions for r in pair.last.records if isinstance(r.value, TargetMemberValue)}
     # The range assignor puts static members first, in the order of their instance ids.
     assert targets == {
         "m1": (("bar", (0,)), ("foo", (0, 1))),
         "m2": (("bar", (1,)), ("foo", (2, 3))),
         "m3": (("bar", (2,)), ("foo", (4, 5))),
     }
-    assert bench.group.members["m3"].current == CurrentAssignment(11, 0, MemberState.UNRELEASED_PARTITIONS)
+    assert pair.group.members["m3"].current == CurrentAssignment(11, 0, MemberState.UNRELEASED_PARTITIONS)
 
 
 @pytest.mark.parametrize(
@@ -132,44 +121,44 @@ def test_metadata_change_that_could_not_be_stored_is_seen_again() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 10])
-def test_own_instance_id_is_no_pass_for_another_member_id(bench: ConsumerBench, epoch: int) -> None:
+def test_own_instance_id_is_no_pass_for_another_member_id(pair: ConsumerBench, epoch: int) -> None:
     """GMMT.testShouldThrowFencedInstanceIdException…, testShouldThrowUnreleasedInstanceIdException…: by the epoch."""
-    answer = bench.join("m9", "x") if epoch == 0 else bench.beat("m9", epoch, "x")
+    answer = pair.join("m9", "x") if epoch == 0 else pair.beat("m9", epoch, "x")
     assert answer.error_code is (ErrorCode.UNRELEASED_INSTANCE_ID if epoch == 0 else FENCED)
-    assert bench.last.records == ()
-    assert bench.last.timers == ()
+    assert pair.last.records == ()
+    assert pair.last.timers == ()
 
 
-def test_refused_replacement_does_not_keep_the_holder_alive(bench: ConsumerBench) -> None:
+def test_refused_replacement_does_not_keep_the_holder_alive(pair: ConsumerBench) -> None:
     """GMMT.testConsumerGroupSessionTimeoutExpirationStaticMember: its session is its own;
     then the waiting one gets in.
     """
-    bench.advance(30_000)
-    bench.beat("m2", 10, "y")
-    assert bench.join("m9", "x").error_code is ErrorCode.UNRELEASED_INSTANCE_ID
-    bench.advance(15_000)
-    assert bench.types() == [*TOMBSTONES, EPOCH]
-    assert bench.join("m9", "x", assignor="range").member_epoch == 12
+    pair.advance(30_000)
+    pair.beat("m2", 10, "y")
+    assert pair.join("m9", "x").error_code is ErrorCode.UNRELEASED_INSTANCE_ID
+    pair.advance(15_000)
+    assert pair.types() == [*TOMBSTONES, EPOCH]
+    assert pair.join("m9", "x", assignor="range").member_epoch == 12
 
 
-def test_leave_by_member_id_alone_needs_no_instance_id(bench: ConsumerBench) -> None:
+def test_leave_by_member_id_alone_needs_no_instance_id(pair: ConsumerBench) -> None:
     """GroupMetadataManager.consumerGroupLeave:
     without an instance id -1 removes a static member, whatever its epoch.
     """
-    assert bench.beat("m2", -1).error_code is NONE
-    assert bench.types() == [*TOMBSTONES, EPOCH]
-    assert bench.group.static_members == {"x": "m1"}
+    assert pair.beat("m2", -1).error_code is NONE
+    assert pair.types() == [*TOMBSTONES, EPOCH]
+    assert pair.group.static_members == {"x": "m1"}
 
 
 @pytest.mark.parametrize("epoch", [0, 10])
-def test_assignor_that_the_broker_does_not_have_is_refused(bench: ConsumerBench, epoch: int) -> None:
+def test_assignor_that_the_broker_does_not_have_is_refused(pair: ConsumerBench, epoch: int) -> None:
     """GroupCoordinatorServiceTest.testConsumerHeartbeatRequestValidation: at a join and in any later heartbeat."""
     member_id, topics = ("m3", ("foo",)) if epoch == 0 else ("m1", None)
     owned = () if epoch == 0 else None
-    answer = bench.beat(member_id, epoch, None, owned, topics=topics, assignor="sticky", rebalance_timeout_ms=5_000)
+    answer = pair.beat(member_id, epoch, None, owned, topics=topics, assignor="sticky", rebalance_timeout_ms=5_000)
     assert answer.error_code is ErrorCode.UNSUPPORTED_ASSIGNOR
     assert answer.error_message == "ServerAssignor sticky is not supported. Supported assignors: range, uniform."
-    assert (bench.last.records, set(bench.group.members)) == ((), {"m1", "m2"})
+    assert (pair.last.records, set(pair.group.members)) == ((), {"m1", "m2"})
 
 
 def test_heartbeat_answer_has_the_fields_of_the_final_protocol_only() -> None:
@@ -204,10 +193,8 @@ def test_batch_removal_drops_unused_expressions() -> None:
 def given_two_of_each_protocol(bench: ConsumerBench) -> None:
     """Classic m1 and static m2 (y), consumer-protocol m3 and static m4 (w)."""
     bench.given(
-        member("m1", None, (("foo", (0, 1)),), classic=True),
-        member("m2", "y", (("foo", (2, 3)),), classic=True),
-        member("m3", None, (("bar", (0, 1, 2)),)),
-        member("m4", "w", (("foo", (4, 5)),)),
+        member("m1", None, (("foo", (0, 1)),), classic=True), member("m2", "y", (("foo", (2, 3)),), classic=True),
+        member("m3", None, (("bar", (0, 1, 2)),)), member("m4", "w", (("foo", (4, 5)),)),
     )
 
 
@@ -223,11 +210,8 @@ def test_batch_removal_of_the_last_consumer_protocol_members_downgrades() -> Non
     given_two_of_each_protocol(bench)
     assert bench.leave(*LEAVERS) == [NONE] * 3
     once = [TARGET_EPOCH, RecordType.CONSUMER_GROUP_PARTITION_METADATA, EPOCH]
-    assert sorted(bench.types()) == sorted(
-        [*[CURRENT, TARGET, MEMBER] * 4, *once, RecordType.CLASSIC_GROUP_METADATA],
-    )
-    value = bench.last.records[-1].value
-    assert isinstance(value, GroupMetadata)
+    assert sorted(bench.types()) == sorted([*[CURRENT, TARGET, MEMBER] * 4, *once, RecordType.CLASSIC_GROUP_METADATA])
+    value = expect(GroupMetadata, bench.last.records[-1].value)
     assert (value.generation_id, value.leader, [m.member_id for m in value.members]) == (10, "m1", ["m1"])
     group = bench.coordinator.groups[GROUP]
     assert (group.group_type, group.state) == ("classic", "PreparingRebalance")
@@ -247,10 +231,10 @@ def test_downgrade_that_could_not_be_stored_leaves_the_consumer_group() -> None:
     assert (set(bench.group.members), bench.group.group_epoch) == ({"m1", "m2", "m3", "m4"}, 10)
 
 
-def test_timers_go_with_a_batch_of_removed_members(bench: ConsumerBench) -> None:
+def test_timers_go_with_a_batch_of_removed_members(pair: ConsumerBench) -> None:
     """GroupMetadataManager.cancelTimers: session and rebalance timers, of those removed and of nobody else."""
-    bench.join("m3", assignor="range")
-    bench.beat("m1", 10, "x", FIRST)
-    assert ("consumer-rebalance", GROUP, "m1") in bench.coordinator.timers.of_group(GROUP)
-    assert bench.leave(("m1", "x"), ("m3", None)) == [NONE, NONE]
-    assert {key[2] for key in bench.coordinator.timers.of_group(GROUP)} == {"m2"}
+    pair.join("m3", assignor="range")
+    pair.beat("m1", 10, "x", FIRST)
+    assert ("consumer-rebalance", GROUP, "m1") in pair.coordinator.timers.of_group(GROUP)
+    assert pair.leave(("m1", "x"), ("m3", None)) == [NONE, NONE]
+    assert {key[2] for key in pair.coordinator.timers.of_group(GROUP)} == {"m2"}

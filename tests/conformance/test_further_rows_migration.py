@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered, expect
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage, metadata_hash
-from coordinator_model.base.messages import JoinGroupResponse, SyncGroupResponse, TopicPartitions
+from coordinator_model.base.messages import TopicPartitions
 from coordinator_model.base.records import Record, RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.group import ClassicGroup
@@ -36,22 +37,11 @@ from .consumer_bench import (
     member,
     protocols,
 )
+from .mixed_groups import admitted, partitions
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 CLASSIC = RecordType.CLASSIC_GROUP_METADATA
-
-
-def admitted(answer: JoinGroupResponse | None) -> JoinGroupResponse:
-    assert answer is not None
-    assert answer.error_code is NONE
-    return answer
-
-
-def partitions(answer: SyncGroupResponse | None) -> TopicPartitions:
-    assert answer is not None
-    assert answer.error_code is NONE
-    return decode_assignment(answer.assignment).partitions
 
 
 def deadline(bench: ConsumerBench, kind: str, member_id: str) -> int | None:
@@ -125,8 +115,7 @@ def test_full_consumer_group_refuses_classic_joiners(instance_id: str | None) ->
     """GMMT.testJoiningConsumerGroupThrowsExceptionIfGroupOverMaxSize: before a member id is given out."""
     bench = ConsumerBench(BrokerSettings(consumer_max_size=1))
     bench.given(member("m1", "x", ALL))
-    answer = bench.join_classic("", instance_id)
-    assert answer is not None
+    answer = answered(bench.join_classic("", instance_id))
     assert (answer.error_code, bench.last.records) == (ErrorCode.GROUP_MAX_SIZE_REACHED, ())
 
 
@@ -135,9 +124,7 @@ def test_classic_joiner_that_could_not_be_stored_is_no_member() -> None:
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
     bench.coordinator.write_error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-    answer = bench.join_classic("", "x")
-    assert answer is not None
-    assert answer.error_code is ErrorCode.NOT_COORDINATOR
+    assert answered(bench.join_classic("", "x")).error_code is ErrorCode.NOT_COORDINATOR
     assert (list(bench.group.members), bench.group.group_epoch, bench.last.records) == (["m1"], 10, ())
     assert {key[2] for key in bench.coordinator.timers.of_group(GROUP)} == {"m1"}
 
@@ -166,8 +153,7 @@ def test_member_that_came_back_classic_has_a_new_id_and_the_old_one_is_fenced_ev
     bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", None, SECOND))
     back = admitted(bench.join_classic("", "x"))
-    sync = bench.sync_classic("m1", 10, "x")
-    assert sync is not None
+    sync = answered(bench.sync_classic("m1", 10, "x"))
     assert (sync.error_code, bench.beat_classic("m1", 10, "x")) == (FENCED, FENCED)
     assert bench.leave(("m1", "x")) == [FENCED]
     assert partitions(bench.sync_classic(back.member_id, 10, "x")) == FIRST
@@ -179,8 +165,7 @@ def test_unknown_member_in_a_consumer_group() -> None:
     bench = ConsumerBench()
     bench.given(member("m1", None, FIRST, classic=True), member("m2", None, SECOND))
     for instance_id in (None, "nobody"):
-        sync = bench.sync_classic("made-up", 10, instance_id)
-        assert sync is not None
+        sync = answered(bench.sync_classic("made-up", 10, instance_id))
         assert (sync.error_code, bench.beat_classic("made-up", 10, instance_id)) == (UNKNOWN, UNKNOWN)
 
 
@@ -227,11 +212,9 @@ def test_downgrade_after_a_revocation_that_took_too_long() -> None:
     bench.beat("m2", 10, "y", SECOND, topics=("foo",))
     assert (bench.group.group_epoch, deadline(bench, "rebalance", "m2")) == (11, 30_000)
     bench.advance(30_001)
-    group = bench.coordinator.groups[GROUP]
-    assert isinstance(group, ClassicGroup)
+    group = expect(ClassicGroup, bench.coordinator.groups[GROUP])
     assert (list(group.members), group.generation_id, group.state) == (["m1"], 11, "PreparingRebalance")
-    stored = bench.last.records[-1].value
-    assert isinstance(stored, GroupMetadata)
+    stored = expect(GroupMetadata, bench.last.records[-1].value)
     (only,) = stored.members
     assert (stored.generation_id, stored.leader, only.member_id) == (11, "m1", "m1")
     assert decode_assignment(only.assignment).partitions == bench_target(bench)
@@ -267,8 +250,7 @@ def test_static_member_away_returns_with_the_classic_protocol(policy: str) -> No
     bench = ConsumerBench(BrokerSettings(consumer_assignors=("range",), migration_policy=policy))
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     bench.beat("m2", -2, "y")
-    answer = bench.join_classic("", "y")
-    assert answer is not None
+    answer = answered(bench.join_classic("", "y"))
     assert answer.error_code is (ErrorCode.INCONSISTENT_GROUP_PROTOCOL if policy == "disabled" else NONE)
     downgraded = policy in ("bidirectional", "downgrade")
     assert bench.coordinator.groups[GROUP].group_type == ("classic" if downgraded else "consumer")

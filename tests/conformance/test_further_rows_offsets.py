@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered, expect
 from conformance.classic_bench import GROUP as CLASSIC_GROUP
 from conformance.classic_bench import ClassicBench
 from conformance.consumer_bench import GROUP, ConsumerBench, member
@@ -50,16 +51,10 @@ def commit(
 ) -> ErrorCode:
     """Send OffsetCommit; returns the error that its partitions share."""
     request = OffsetCommitRequest(
-        api_version=api_version,
-        group_id=group_id,
-        member_id=member_id,
-        generation_id_or_member_epoch=epoch,
-        group_instance_id=instance_id,
-        offsets=offsets,
+        api_version=api_version, group_id=group_id, member_id=member_id, generation_id_or_member_epoch=epoch,
+        group_instance_id=instance_id, offsets=offsets,
     )
-    answer = broker.handle(request, 0).response
-    assert answer is not None
-    return answer.error_code
+    return answered(broker.handle(request, 0).response).error_code
 
 
 def commit_in_transaction(
@@ -74,21 +69,14 @@ def commit_in_transaction(
 ) -> ErrorCode:
     """Send TxnOffsetCommit; returns the error that its partitions share."""
     request = TxnOffsetCommitRequest(
-        api_version=api_version,
-        group_id=group_id,
-        producer_id=producer_id,
-        member_id=member_id,
-        generation_id=epoch,
+        api_version=api_version, group_id=group_id, producer_id=producer_id, member_id=member_id, generation_id=epoch,
         offsets=offsets,
     )
-    answer = broker.handle(request, 0).response
-    assert answer is not None
-    return answer.error_code
+    return answered(broker.handle(request, 0).response).error_code
 
 
 def fetched(broker: GroupCoordinator, group_id: str) -> tuple[tuple[str, int, int], ...]:
-    answer = broker.handle(OffsetFetchRequest(group_id=group_id), 0).response
-    assert isinstance(answer, OffsetFetchResponse)
+    answer = expect(OffsetFetchResponse, broker.handle(OffsetFetchRequest(group_id=group_id), 0).response)
     assert answer.error_code is NONE
     return answer.offsets
 
@@ -150,8 +138,7 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
     bench.group.transition_to("Dead", 0)
     for group_id in (CLASSIC_GROUP, "absent"):
         request = OffsetFetchRequest(group_id=group_id, partitions=(("foo", 0), ("bar", 0)))
-        answer = bench.coordinator.handle(request, 0).response
-        assert isinstance(answer, OffsetFetchResponse)
+        answer = expect(OffsetFetchResponse, bench.coordinator.handle(request, 0).response)
         assert (answer.error_code, answer.offsets) == (NONE, (("foo", 0, -1), ("bar", 0, -1)))
         assert fetched(bench.coordinator, group_id) == ()
 
@@ -159,7 +146,7 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        JoinGroupRequest(group_id=""),
+        JoinGroupRequest(group_id="", member_id="m"),
         SyncGroupRequest(group_id="", generation_id=1, member_id="m"),
         HeartbeatRequest(group_id="", generation_id=1, member_id="m"),
         LeaveGroupRequest(group_id="", members=(MemberIdentity(member_id="m"),)),
@@ -168,11 +155,13 @@ def test_fetch_from_a_dead_or_absent_group_finds_nothing() -> None:
     ids=lambda request_: type(request_).__name__,
 )
 def test_empty_group_id_is_no_group_id(request_: Request) -> None:
-    """GroupCoordinatorServiceTest.testJoinGroupInvalidGroupId, testSyncGroupInvalidGroupId and their like."""
+    """GroupCoordinatorServiceTest.testJoinGroupWithInvalidGroupId, testSyncGroupInvalidGroupId and their like: a member
+    id comes back.
+    """
     broker = GroupCoordinator()
-    answer = broker.handle(request_, 0).response
-    assert answer is not None
+    answer = answered(broker.handle(request_, 0).response)
     assert answer.error_code is ErrorCode.INVALID_GROUP_ID
+    assert getattr(answer, "member_id", "m") == "m"
     assert broker.groups == {}
 
 
@@ -181,8 +170,7 @@ def test_empty_group_id_may_hold_offsets() -> None:
     broker = GroupCoordinator()
     assert commit(broker, "") is NONE
     assert fetched(broker, "") == FOO
-    deleted = broker.handle(DeleteGroupsRequest(group_ids=("",)), 0).response
-    assert isinstance(deleted, DeleteGroupsResponse)
+    deleted = expect(DeleteGroupsResponse, broker.handle(DeleteGroupsRequest(group_ids=("",)), 0).response)
     assert deleted.results == (("", NONE),)
     assert fetched(broker, "") == ()
 
@@ -191,27 +179,26 @@ def test_empty_group_id_may_hold_offsets() -> None:
 
 
 def test_consumer_member_commits_in_its_epoch_only() -> None:
-    """OMMT.testConsumerGroupOffsetCommit, …WithUnknownMemberId, …WithStaleMemberEpoch."""
+    """OMMT.testConsumerGroupOffsetCommit, …WithUnknownMemberId, …WithStaleMemberEpoch; CGT.testValidateOffsetCommit."""
     bench = ConsumerBench()
     bench.given(member("m1", "x", (("foo", (1,)),)))
     assert commit(bench.coordinator, GROUP, "m1", 10) is NONE
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [STALE, STALE]
+    assert commit(bench.coordinator, GROUP, "m1", 10, api_version=8) is ErrorCode.UNSUPPORTED_VERSION
     assert commit(bench.coordinator, GROUP, "made-up", 10) is UNKNOWN
     assert commit(bench.coordinator, GROUP) is UNKNOWN
 
 
 def test_classic_member_of_a_consumer_group_hears_the_classic_error() -> None:
     """OMMT.testConsumerGroupOffsetCommitWithIllegalGenerationId,
-    testConsumerGroupOffsetFetchWithIllegalGenerationId.
+    testConsumerGroupOffsetFetchWithIllegalGenerationId, CGT.testValidateOffsetCommitWithClassicProtocolMember.
     """
     bench = ConsumerBench()
     bench.given(member("m1", "x", classic=True))
     assert [commit(bench.coordinator, GROUP, "m1", epoch) for epoch in (9, 11)] == [ILLEGAL, ILLEGAL]
-    assert commit(bench.coordinator, GROUP, "m1", 10, api_version=8) is NONE
+    assert [commit(bench.coordinator, GROUP, "m1", 10, api_version=version) for version in (2, 8)] == [NONE, NONE]
     fetch = OffsetFetchRequest(group_id=GROUP, member_id="m1", member_epoch=9)
-    answer = bench.coordinator.handle(fetch, 0).response
-    assert answer is not None
-    assert answer.error_code is ILLEGAL
+    assert answered(bench.coordinator.handle(fetch, 0).response).error_code is ILLEGAL
 
 
 def test_tools_commit_to_an_empty_consumer_group() -> None:
@@ -261,13 +248,13 @@ def test_away_member_cannot_commit_in_its_former_epoch() -> None:
     ("member_id", "epoch", "error"), [("m1", 10, NONE), ("m1", 9, STALE), ("made-up", 10, UNKNOWN)]
 )
 def test_fetch_that_names_a_member(member_id: str, epoch: int, error: ErrorCode) -> None:
-    """OMMT.testConsumerGroupOffsetFetchWithMemberIdAndEpoch, …WithUnknownMemberId, …WithStaleMemberEpoch."""
+    """OMMT.testConsumerGroupOffsetFetchWithMemberIdAndEpoch, …WithUnknownMemberId, …WithStaleMemberEpoch;
+    CGT.testValidateOffsetFetch.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x"))
     request = OffsetFetchRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch)
-    answer = bench.coordinator.handle(request, 0).response
-    assert answer is not None
-    assert answer.error_code is error
+    assert answered(bench.coordinator.handle(request, 0).response).error_code is error
 
 
 def test_streams_member_commits_in_an_older_epoch_if_it_has_had_the_task_since() -> None:
@@ -299,23 +286,18 @@ def test_transactional_commit_to_an_absent_group(api_version: int, error: ErrorC
 
 @pytest.mark.parametrize(("api_version", "error"), [(5, ILLEGAL), (6, STALE)])
 def test_transactional_commit_of_a_stale_member(api_version: int, error: ErrorCode) -> None:
-    """OMMT.testConsumerGroupTransactionalOffsetCommitWithStaleMemberEpoch, …WithUnknownMemberId."""
+    """OMMT.testConsumerGroupTransactionalOffsetCommitWithStaleMemberEpoch, …WithUnknownMemberId;
+    CGT.testValidateTransactionalOffsetCommit: member and epoch may be left out, not given wrong.
+    """
     bench = ConsumerBench()
     bench.given(member("m1", "x"))
     answers = [
         commit_in_transaction(bench.coordinator, GROUP, "m1", epoch, api_version=api_version) for epoch in (9, 11)
     ]
     assert answers == [error, error]
+    for member_id, epoch in (("", -1), ("m1", 10)):
+        assert commit_in_transaction(bench.coordinator, GROUP, member_id, epoch, api_version=api_version) is NONE
     assert commit_in_transaction(bench.coordinator, GROUP, "made-up", 10, api_version=api_version) is UNKNOWN
-
-
-def test_transactional_commit_of_a_classic_member() -> None:
-    """OMMT.testGenericGroupTransactionalOffsetCommit, …WithUnknownMemberId, …WithIllegalGenerationId."""
-    bench = ClassicBench()
-    (member_id,) = bench.stable("x")
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, member_id, 1) is NONE
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, "made-up", 1) is UNKNOWN
-    assert commit_in_transaction(bench.coordinator, CLASSIC_GROUP, member_id, 2) is ILLEGAL
 
 
 def reloaded(log: list[Record]) -> GroupCoordinator:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from conformance.answers import expect
 from conformance.classic_bench import GROUP, RANGE, ClassicBench
 from coordinator_model.assignors import CLIENT_ASSIGNORS, MemberSubscription
 from coordinator_model.base.errors import ErrorCode
@@ -28,9 +29,7 @@ def plan(
     bench: ClassicBench, *, expected: tuple[str, ...] | None = None, target: int | None = None
 ) -> PlanGroupResponse:
     request = PlanGroupRequest(group_id=GROUP, expected_instance_ids=expected, wait_ms=30_000, target_group_size=target)
-    answer = bench.send(request).response
-    assert isinstance(answer, PlanGroupResponse)
-    return answer
+    return expect(PlanGroupResponse, bench.send(request).response)
 
 
 def rejoin_all(bench: ClassicBench) -> None:
@@ -248,8 +247,7 @@ def test_item_2_take_over_is_in_the_log() -> None:
     plan(bench, target=2)
     bench.join("spare")
     bench.leave((m2, "b"))
-    record = bench.log[-1].value
-    assert isinstance(record, GroupMetadata)
+    record = expect(GroupMetadata, bench.log[-1].value)
     assert {m.group_instance_id: m.assignment for m in record.members}["spare"] == f"assigned-{m2}".encode()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered, expect
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -74,13 +75,9 @@ def test_M02_mixed_group_lets_a_later_classic_static_member_come_over() -> None:
 def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_changes: bool) -> None:
     """GMMT.testLastStaticConsumerProtocolMemberReplacedByClassicProtocolMember: the group is classic again."""
     bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
-    bench.given(
-        member("m1", None, FIRST, classic=True),
-        member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]),
-    )
+    bench.given(member("m1", None, FIRST, classic=True), member("m2", "y", (("foo", (3, 4, 5)),), topics=["foo"]))
     topics = ("foo", "bar") if subscription_changes else ("foo",)
-    answer = bench.join_classic("", "y", offers=protocols(*topics))
-    assert answer is not None
+    answer = answered(bench.join_classic("", "y", offers=protocols(*topics)))
     assert answer.error_code is NONE
     group = classic_group(bench)
     assert set(group.members) == {"m1", answer.member_id}
@@ -91,8 +88,7 @@ def test_M03_last_consumer_protocol_static_member_returns_classic(subscription_c
     assert bench.types() == [*REPLACEMENT, MEMBER, EPOCH if subscription_changes else CURRENT, *gone, CLASSIC]
     assert [r.value is None for r in bench.last.records[8:17]] == [True] * 9
     assert {r.key[1] for r in bench.last.records[8:17] if len(r.key) > 1} == {"m1", answer.member_id}
-    stored = bench.last.records[-1].value
-    assert isinstance(stored, GroupMetadata)
+    stored = expect(GroupMetadata, bench.last.records[-1].value)
     assigned = {m.member_id: decode_assignment(m.assignment).partitions for m in stored.members}
     assert assigned == {"m1": FIRST, answer.member_id: (("foo", (3, 4, 5)),)}
     assert bench.coordinator.timers.deadline_ms(("classic-session", GROUP, "m1")) == bench.now_ms + 5_000
@@ -112,8 +108,7 @@ def test_M03_with_missing_target_assignment() -> None:
     bench = ConsumerBench(broker_settings(migration_policy="downgrade"))
     given_mixed(bench)
     del bench.group.targets["m2"]
-    answer = bench.join_classic("", "y")
-    assert answer is not None
+    answer = answered(bench.join_classic("", "y"))
     assert answer.error_code is NONE
     assert decode_assignment(classic_group(bench).members[answer.member_id].assignment).partitions == ()
 
@@ -164,9 +159,7 @@ def test_M07_disabled_policy_refuses_classic_joiners(instance_id: str | None) ->
     """GMMT.testClassicMemberJoinToConsumerGroupWithDisabledMigrationPolicy (KAFKA-20640)."""
     bench = ConsumerBench(broker_settings(migration_policy="disabled"))
     given_mixed(bench)
-    refused = bench.join_classic("", instance_id)
-    assert refused is not None
-    assert refused.error_code is INCONSISTENT
+    assert answered(bench.join_classic("", instance_id)).error_code is INCONSISTENT
     assert bench.last.records == ()
 
 
@@ -183,18 +176,13 @@ def test_M08_upgrade_one_by_one_and_back() -> None:
     epoch = bench.group.group_epoch
     assert bench.leave(("", "z")) == [NONE]
     bench.settle(("m1", "x"), ("m2", "y"))
-    back = bench.join_classic("", "x")
-    assert back is not None
-    assert back.error_code is NONE
+    assert answered(bench.join_classic("", "x")).error_code is NONE
     assert isinstance(bench.coordinator.groups[GROUP], ConsumerGroup)
-    last = bench.join_classic("", "y")
-    assert last is not None
+    last = answered(bench.join_classic("", "y"))
     assert last.error_code is NONE
     group = classic_group(bench)
     assert group.generation_id > epoch
-    synced = bench.sync_classic(last.member_id, group.generation_id, "y")
-    assert synced is not None
-    assert synced.error_code is NONE
+    assert answered(bench.sync_classic(last.member_id, group.generation_id, "y")).error_code is NONE
 
 
 def test_heartbeat_to_a_stable_classic_group_converts_it() -> None:
@@ -216,12 +204,9 @@ def test_heartbeat_to_a_preparing_classic_group_answers_the_waiting() -> None:
     bench = ConsumerBench()
     (m1,) = stable_classic(bench, "x")
     assert bench.join_classic("", "y") is None
-    ticket = bench.last.ticket
-    assert ticket is not None
+    ticket = answered(bench.last.ticket)
     bench.join("m2")
-    refused = bench.completed[ticket]
-    assert isinstance(refused, JoinGroupResponse)
-    assert refused.error_code is REBALANCING
+    assert expect(JoinGroupResponse, bench.completed[ticket]).error_code is REBALANCING
     assert m1 in bench.group.members
 
 
@@ -235,12 +220,9 @@ def test_heartbeat_to_a_completing_classic_group_answers_the_syncing() -> None:
     group = classic_group(bench)
     follower = next(m for m in group.members if m != group.leader)
     assert bench.sync_classic(follower, 1, group.members[follower].group_instance_id) is None
-    ticket = bench.last.ticket
-    assert ticket is not None
+    ticket = answered(bench.last.ticket)
     bench.join("m3")
-    refused = bench.completed[ticket]
-    assert isinstance(refused, SyncGroupResponse)
-    assert refused.error_code is REBALANCING
+    assert expect(SyncGroupResponse, bench.completed[ticket]).error_code is REBALANCING
     assert bench.group.members[follower].current.assigned == {}
     assert bench.beat_classic(follower, 1, bench.group.members[follower].instance_id) is REBALANCING
 
@@ -257,8 +239,7 @@ def test_heartbeat_to_an_empty_classic_group_starts_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "code"),
-    [("bidirectional", NONE), ("upgrade", NONE), ("downgrade", NOT_FOUND), ("disabled", NOT_FOUND)],
+    ("policy", "code"), [("bidirectional", NONE), ("upgrade", NONE), ("downgrade", NOT_FOUND), ("disabled", NOT_FOUND)]
 )
 def test_upgrade_is_asked_of_the_policy(policy: str, code: ErrorCode) -> None:
     """GMMT.testConsumerGroupHeartbeatWithNonEmptyClassicGroup, validateOnlineUpgrade."""
@@ -351,9 +332,7 @@ def test_deleted_group_is_gone_from_the_log() -> None:
     given_mixed(bench)
 
     def delete() -> ErrorCode:
-        answer = bench.send(DeleteGroupsRequest(group_ids=(GROUP,)))
-        assert isinstance(answer, DeleteGroupsResponse)
-        return answer.results[0][1]
+        return expect(DeleteGroupsResponse, bench.send(DeleteGroupsRequest(group_ids=(GROUP,)))).results[0][1]
 
     assert delete() is ErrorCode.NON_EMPTY_GROUP
     assert bench.leave(("m1", None), ("m2", "y")) == [NONE, NONE]

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered
 from coordinator_model.assignors.subscription import decode_assignment
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    Protocol,
-)
+from coordinator_model.base.messages import Protocol
 from coordinator_model.consumer.member import MemberState
 
 from .consumer_bench import (
@@ -31,7 +30,7 @@ from .consumer_bench import (
     protocols,
     subscription,
 )
-from .mixed_groups import given_mixed
+from .mixed_groups import admitted, given_mixed, partitions
 
 NONE, UNKNOWN, FENCED = ErrorCode.NONE, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID
 INCONSISTENT = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
@@ -44,21 +43,17 @@ def test_new_dynamic_classic_member_joins() -> None:
     """
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
-    first = bench.join_classic()
-    assert first is not None
+    first = answered(bench.join_classic())
     assert first.error_code is ErrorCode.MEMBER_ID_REQUIRED
     assert bench.last.records == ()
-    joined = bench.join_classic(first.member_id)
-    assert joined is not None
+    joined = answered(bench.join_classic(first.member_id))
     assert (joined.error_code, joined.generation_id, joined.leader, joined.members) == (NONE, 11, "", ())
     assert (joined.protocol_type, joined.protocol_name, joined.skip_assignment) == ("consumer", "range", False)
     assert bench.types() == [MEMBER, EPOCH, TARGET, TARGET, TARGET_EPOCH, CURRENT]
     deadline = bench.coordinator.timers.deadline_ms
     assert deadline(("consumer-session", GROUP, first.member_id)) == bench.now_ms + 10_000
     assert deadline(("consumer-sync", GROUP, first.member_id)) == bench.now_ms + 5_000
-    synced = bench.sync_classic(first.member_id, 11)
-    assert synced is not None
-    assert decode_assignment(synced.assignment).partitions == ()
+    assert partitions(bench.sync_classic(first.member_id, 11)) == ()
     assert deadline(("consumer-sync", GROUP, first.member_id)) is None
 
 
@@ -66,9 +61,7 @@ def test_old_dynamic_classic_member_is_admitted_in_one_request() -> None:
     """JoinGroupRequest.requiresKnownMemberId: before v4 there is no MEMBER_ID_REQUIRED."""
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
-    joined = bench.join_classic(api_version=3)
-    assert joined is not None
-    assert joined.error_code is NONE
+    joined = admitted(bench.join_classic(api_version=3))
     assert joined.member_id in bench.group.members
 
 
@@ -76,13 +69,10 @@ def test_classic_member_replaces_the_holder_without_its_leave() -> None:
     """GMMT.testJoiningConsumerGroupReplacingExistingStaticMember: one side classic, so no -2 is needed."""
     bench = ConsumerBench(broker_settings(migration_policy="upgrade"))
     bench.given(member("m1", None, FIRST), member("m2", "y", SECOND))
-    joined = bench.join_classic("", "y")
-    assert joined is not None
+    joined = answered(bench.join_classic("", "y"))
     assert (joined.error_code, joined.generation_id) == (NONE, 10)
     assert bench.types() == [*REPLACEMENT, MEMBER, CURRENT]
-    synced = bench.sync_classic(joined.member_id, 10, "y")
-    assert synced is not None
-    assert decode_assignment(synced.assignment).partitions == SECOND
+    assert partitions(bench.sync_classic(joined.member_id, 10, "y")) == SECOND
     assert bench.beat("m2", 10, "y").error_code is FENCED
 
 
@@ -91,10 +81,7 @@ def test_known_member_id_with_the_wrong_instance_id(member_id: str, instance_id:
     """GMMT.testStaticMemberJoiningConsumerGroupWithUnknownInstanceId, …WithUnmatchedMemberId."""
     bench = ConsumerBench()
     given_mixed(bench)
-    for answer in (
-        bench.join_classic(member_id, instance_id),
-        bench.sync_classic(member_id, 10, instance_id),
-    ):
+    for answer in (bench.join_classic(member_id, instance_id), bench.sync_classic(member_id, 10, instance_id)):
         assert answer is not None
         assert answer.error_code is code
     assert bench.beat_classic(member_id, 10, instance_id) is code
@@ -107,9 +94,7 @@ def test_joiner_must_share_a_protocol_and_speak_it(offers: tuple[Protocol, ...])
     """GMMT.testJoiningConsumerGroupThrowsExceptionIfProtocolIsNotSupported, …FailsOnMalformedSubscriptionMetadata."""
     bench = ConsumerBench()
     given_mixed(bench)
-    answer = bench.join_classic("", "z", offers=offers)
-    assert answer is not None
-    assert answer.error_code is INCONSISTENT
+    assert answered(bench.join_classic("", "z", offers=offers)).error_code is INCONSISTENT
     assert (bench.last.records, set(bench.group.members)) == ((), {"m1", "m2"})
 
 
@@ -120,19 +105,13 @@ def test_classic_member_revokes_in_one_join_and_receives_in_the_next() -> None:
     bench.join("m2", "y", assignor="range")
     assert bench.beat_classic("m1", 10) is REBALANCING
     assert bench.coordinator.timers.deadline_ms(("consumer-join", GROUP, "m1")) == bench.now_ms + 5_000
-    revoking = bench.join_classic("m1", offers=protocols("foo", "bar", owned=ALL))
-    assert revoking is not None
-    assert revoking.generation_id == 10
+    assert answered(bench.join_classic("m1", offers=protocols("foo", "bar", owned=ALL))).generation_id == 10
     assert bench.coordinator.timers.deadline_ms(("consumer-join", GROUP, "m1")) is None
-    synced = bench.sync_classic("m1", 10)
-    assert synced is not None
-    kept = decode_assignment(synced.assignment).partitions
+    kept = partitions(bench.sync_classic("m1", 10))
     assert kept == (("bar", (2,)), ("foo", (3, 4, 5)))
     assert bench.beat("m2", 11, "y").assignment is None
     assert bench.beat_classic("m1", 10) is REBALANCING
-    done = bench.join_classic("m1", offers=protocols("foo", "bar", owned=kept))
-    assert done is not None
-    assert done.generation_id == 11
+    assert answered(bench.join_classic("m1", offers=protocols("foo", "bar", owned=kept))).generation_id == 11
     assert bench.beat_classic("m1", 11) is NONE
     assert bench.beat("m2", 11, "y").assignment == (("bar", (0, 1)), ("foo", (0, 1, 2)))
 
@@ -141,11 +120,8 @@ def test_classic_member_waits_for_what_another_holds() -> None:
     """GMMT.testClassicGroupHeartbeatToConsumerGroupRebalanceInProgress: unreleased is quiet until it is free."""
     bench = ConsumerBench()
     bench.given(member("m1", None, ALL))
-    first = bench.join_classic()
-    assert first is not None
-    joined = bench.join_classic(first.member_id)
-    assert joined is not None
-    assert joined.generation_id == 11
+    first = answered(bench.join_classic())
+    assert answered(bench.join_classic(first.member_id)).generation_id == 11
     assert bench.beat_classic(first.member_id, 11) is NONE
     bench.beat("m1", 10, None, ALL)
     kept = bench.group.targets["m1"]
@@ -160,9 +136,7 @@ def test_wrong_generation(generation_id: int) -> None:
     bench = ConsumerBench()
     given_mixed(bench)
     assert bench.beat_classic("m1", generation_id) is ErrorCode.ILLEGAL_GENERATION
-    answer = bench.sync_classic("m1", generation_id)
-    assert answer is not None
-    assert answer.error_code is ErrorCode.ILLEGAL_GENERATION
+    assert answered(bench.sync_classic("m1", generation_id)).error_code is ErrorCode.ILLEGAL_GENERATION
 
 
 def test_consumer_protocol_member_has_no_classic_heartbeat() -> None:
@@ -170,9 +144,7 @@ def test_consumer_protocol_member_has_no_classic_heartbeat() -> None:
     bench = ConsumerBench()
     given_mixed(bench)
     assert bench.beat_classic("m2", 10, "y") is UNKNOWN
-    answer = bench.sync_classic("m2", 10, "y")
-    assert answer is not None
-    assert answer.error_code is UNKNOWN
+    assert answered(bench.sync_classic("m2", 10, "y")).error_code is UNKNOWN
 
 
 @pytest.mark.parametrize(("kind", "name"), [("connect", "range"), ("consumer", "sticky")])
@@ -180,9 +152,7 @@ def test_sync_with_another_protocol(kind: str, name: str) -> None:
     """GMMT.testClassicGroupSyncToConsumerGroupWithInconsistentGroupProtocol."""
     bench = ConsumerBench()
     given_mixed(bench)
-    answer = bench.sync_classic("m1", 10, protocol_type=kind, protocol_name=name)
-    assert answer is not None
-    assert answer.error_code is INCONSISTENT
+    assert answered(bench.sync_classic("m1", 10, protocol_type=kind, protocol_name=name)).error_code is INCONSISTENT
 
 
 def test_sync_while_a_newer_target_is_there() -> None:
@@ -190,9 +160,7 @@ def test_sync_while_a_newer_target_is_there() -> None:
     bench = ConsumerBench()
     given_mixed(bench)
     bench.join("m3", "z", assignor="range")
-    answer = bench.sync_classic("m1", 10)
-    assert answer is not None
-    assert answer.error_code is REBALANCING
+    assert answered(bench.sync_classic("m1", 10)).error_code is REBALANCING
     assert bench.coordinator.timers.deadline_ms(("consumer-join", GROUP, "m1")) == bench.now_ms + 5_000
 
 
@@ -201,10 +169,7 @@ def test_sync_does_not_hand_out_a_deleted_topic() -> None:
     bench = ConsumerBench()
     bench.given(member("m1", "x", ALL, classic=True), member("m2"))
     bench.coordinator.image = bench.coordinator.image.without_topic("bar")
-    synced = bench.sync_classic("m1", 10, "x")
-    assert synced is not None
-    assert synced.error_code is NONE
-    assert decode_assignment(synced.assignment).partitions == (("foo", (0, 1, 2, 3, 4, 5)),)
+    assert partitions(bench.sync_classic("m1", 10, "x")) == (("foo", (0, 1, 2, 3, 4, 5)),)
 
 
 def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:
@@ -215,13 +180,11 @@ def test_classic_member_is_left_alone_until_the_new_target_is_there() -> None:
         member("m2", None, (("foo", (3, 4, 5)),), topics=["bar"]),
     )
     bench.group.group_epoch = 11
-    quiet = bench.sync_classic("m1", 10)
-    assert quiet is not None
+    quiet = answered(bench.sync_classic("m1", 10))
     assert (quiet.error_code, bench.beat_classic("m1", 10)) == (NONE, NONE)
     assert bench.beat("m2", 10, None, (("foo", (3, 4, 5)),)).member_epoch == 10
     assert bench.group.assignment_epoch == 11
-    loud = bench.sync_classic("m1", 10)
-    assert loud is not None
+    loud = answered(bench.sync_classic("m1", 10))
     assert (loud.error_code, bench.beat_classic("m1", 10)) == (REBALANCING, REBALANCING)
 
 
@@ -231,10 +194,8 @@ def test_assignment_is_written_in_the_members_version(version: int) -> None:
     bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
     offers = (Protocol("range", subscription("foo", "bar", version=version)),)
-    joined = bench.join_classic("m1", "x", offers=offers)
-    assert joined is not None
-    synced = bench.sync_classic("m1", joined.generation_id, "x")
-    assert synced is not None
+    joined = answered(bench.join_classic("m1", "x", offers=offers))
+    synced = answered(bench.sync_classic("m1", joined.generation_id, "x"))
     decoded = decode_assignment(synced.assignment)
     assert (decoded.version, decoded.partitions) == (version, FIRST)
 
@@ -258,8 +219,7 @@ def test_classic_member_that_does_not_sync_is_fenced() -> None:
     """scheduleConsumerGroupSyncTimeout: JoinGroup must be followed by SyncGroup within the rebalance timeout."""
     bench = ConsumerBench()
     bench.given(member("m1", "x", FIRST, classic=True), member("m2", "y", SECOND))
-    joined = bench.join_classic("m1", "x", rebalance_timeout_ms=4_000)
-    assert joined is not None
+    assert bench.join_classic("m1", "x", rebalance_timeout_ms=4_000) is not None
     bench.advance(4_000)
     assert set(bench.group.members) == {"m2"}
 

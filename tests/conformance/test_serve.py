@@ -138,13 +138,8 @@ def test_an_aiokafka_consumer_polls_bounces_and_keeps_its_partitions(server: Ser
 
     def consumer() -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
-            "orders",
-            bootstrap_servers=server.address,
-            group_id=f"aiokafka-{name}",
-            group_instance_id="x0",
-            session_timeout_ms=20_000,
-            heartbeat_interval_ms=300,
-            auto_offset_reset="earliest",
+            "orders", bootstrap_servers=server.address, group_id=f"aiokafka-{name}", group_instance_id="x0",
+            session_timeout_ms=20_000, heartbeat_interval_ms=300, auto_offset_reset="earliest",
             enable_auto_commit=False,
         )
 
@@ -183,9 +178,7 @@ def test_a_java_consumer_polls_bounces_and_keeps_its_partitions(
     settings = java.jvm.java.util.HashMap()
     for key, value in {
         **{
-            "bootstrap.servers": server.address,
-            "group.id": name,
-            "group.instance.id": "x0",
+            "bootstrap.servers": server.address, "group.id": name, "group.instance.id": "x0",
             "group.protocol": protocol,
         },
         **{"enable.auto.commit": "false", "auto.offset.reset": "earliest"},

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.epoch_group import TargetMetadata
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.records import RecordType
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.streams.member import CurrentAssignment, MemberState, tasks_of
 
-from .streams_app import ALL_FOUR, GROUP, accepted, answer, beat, coordinator, describe, epochs, join
+from .streams_app import ALL_FOUR, GROUP, accepted, answer, beat, coordinator, describe, epochs, join, types
 
 TOMBSTONES = [
     RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT,
     RecordType.STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER,
     RecordType.STREAMS_GROUP_MEMBER_METADATA,
 ]
-
-
-def types(records: tuple[Record, ...]) -> list[RecordType]:
-    return [record.record_type for record in records]
 
 
 def with_static_member(**settings: object) -> GroupCoordinator:
@@ -63,8 +60,7 @@ def test_S01_epoch_minus_2_keeps_the_member_with_one_record() -> None:
     result = broker.handle(beat("m1", -2, "X"), 10)
     assert (accepted(result).member_id, accepted(result).member_epoch) == ("m1", -2)
     assert types(result.records) == [RecordType.STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT]
-    current = result.records[0].value
-    assert isinstance(current, CurrentAssignment)
+    current = expect(CurrentAssignment, result.records[0].value)
     assert current.previous_member_epoch == 0
     assert current.assigned.active == dict.fromkeys(tasks_of(ALL_FOUR), 0)
     assert not current.pending_revocation
@@ -96,8 +92,7 @@ def test_S02_rejoin_after_minus_2_gets_the_same_tasks_and_no_bump(member_id: str
     ]
     assert [record.key for record in result.records[:3]] == [(GROUP, "m1")] * 3
     assert [record.key for record in result.records[3:]] == [(GROUP, member_id)] * 4
-    copied = result.records[5].value
-    assert isinstance(copied, CurrentAssignment)
+    copied = expect(CurrentAssignment, result.records[5].value)
     assert (copied.member_epoch, copied.previous_member_epoch) == (0, 0)
     assert epochs(broker) == (2, {member_id: 2})
     assert describe(broker).group_state == "Stable"
@@ -204,11 +199,7 @@ def test_S06_epochs_of_a_dynamic_member(epoch: int, active: object, error: Error
 
 @pytest.mark.parametrize(
     ("partitions", "error"),
-    [
-        ((0, 1), ErrorCode.NONE),
-        ((0, 1, 2), ErrorCode.NONE),
-        ((0, 1, 2, 3), ErrorCode.FENCED_MEMBER_EPOCH),
-    ],
+    [((0, 1), ErrorCode.NONE), ((0, 1, 2), ErrorCode.NONE), ((0, 1, 2, 3), ErrorCode.FENCED_MEMBER_EPOCH)],
 )
 def test_S06_previous_epoch_passes_if_what_is_owned_was_assigned(partitions: tuple[int, ...], error: ErrorCode) -> None:
     """static.testStreamsStaticMemberHeartbeatWithPreviousEpochAndOwnedActiveTasks: the last answer was lost."""
@@ -305,8 +296,7 @@ def test_temporary_leave_while_revoking_releases_what_was_pending() -> None:
     answer = accepted(broker.handle(beat("m1", 2, "X", ALL_FOUR), 2))
     assert (answer.member_epoch, answer.active_tasks) == (2, (("subtopology1", (0, 1)),))
     assert accepted(broker.handle(beat("m2", 3, active=()), 3)).active_tasks is None
-    left = broker.handle(beat("m1", -2, "X"), 4).records[0].value
-    assert isinstance(left, CurrentAssignment)
+    left = expect(CurrentAssignment, broker.handle(beat("m1", -2, "X"), 4).records[0].value)
     assert (left.state, bool(left.pending_revocation)) == (MemberState.UNREVOKED_TASKS, False)
     assert accepted(broker.handle(beat("m2", 3, active=()), 5)).active_tasks == (("subtopology1", (2, 3)),)
 
@@ -333,8 +323,7 @@ def test_leave_group_on_a_streams_group_knows_no_member() -> None:
         group_id=GROUP,
         members=(MemberIdentity(member_id="m1", group_instance_id="X"), MemberIdentity(group_instance_id="X")),
     )
-    response = broker.handle(request, 10).response
-    assert isinstance(response, LeaveGroupResponse)
+    response = expect(LeaveGroupResponse, broker.handle(request, 10).response)
     assert [m.error_code for m in response.members] == [ErrorCode.UNKNOWN_MEMBER_ID] * 2
     assert epochs(broker) == (2, {"m1": 2})
 

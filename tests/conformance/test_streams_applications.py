@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.answers import answered
 from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 
@@ -60,8 +61,7 @@ def test_S11_no_return_within_the_groups_session_removes_the_member() -> None:
         streams_max_heartbeat_interval_ms=900,
     )
     configs = (("streams.session.timeout.ms", "1000"), ("streams.heartbeat.interval.ms", "100"))
-    altered = broker.handle(AlterGroupConfigRequest(group_id=GROUP, configs=configs), 0).response
-    assert altered is not None
+    altered = answered(broker.handle(AlterGroupConfigRequest(group_id=GROUP, configs=configs), 0).response)
     assert altered.error_code is ErrorCode.NONE
     app = App(broker, "a", "X", "process-a", count=1)
     app.start(0)

@@ -10,6 +10,7 @@ import asyncio
 
 import pytest
 
+from conformance.answers import expect
 from conformance.system_bench import Fleet, Requests, eventually, simulate
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -40,22 +41,17 @@ async def commit_as(fleet: Fleet, number: int, offset: int) -> ErrorCode:
     members = (await fleet.world.view()).members
     member = next(m for m in members if (c := fleet.world.table.creator(m.member_id)) is not None and c.pod_uid == uid)
     request = OffsetCommitRequest(
-        group_id=GROUP,
-        generation_id_or_member_epoch=max(fleet.world.meter.rounds),
-        member_id=member.member_id,
-        group_instance_id=member.instance_id,
-        offsets=(("orders", 0, offset),),
+        group_id=GROUP, generation_id_or_member_epoch=max(fleet.world.meter.rounds), member_id=member.member_id,
+        group_instance_id=member.instance_id, offsets=(("orders", 0, offset),),
     )
-    response = await fleet.world.cluster.request(KafkaLink(name="committer"), request)
-    assert isinstance(response, OffsetCommitResponse)
+    response = expect(OffsetCommitResponse, await fleet.world.cluster.request(KafkaLink(name="committer"), request))
     return response.results[0][2]
 
 
 async def committed(fleet: Fleet) -> int:
     """Return the offset that the next owner of partition 0 starts from."""
     request = OffsetFetchRequest(group_id=GROUP, partitions=(("orders", 0),))
-    response = await fleet.world.cluster.request(KafkaLink(name="fetcher"), request)
-    assert isinstance(response, OffsetFetchResponse)
+    response = expect(OffsetFetchResponse, await fleet.world.cluster.request(KafkaLink(name="fetcher"), request))
     return response.offsets[0][2]
 
 
@@ -219,10 +215,7 @@ def test_Y07_a_broker_that_dies_causes_no_rebalance(protocol: str) -> None:
 
 OLD_JAVA = {
     version: Library(
-        name=f"java {version}",
-        join_version=join_version,
-        when_fenced=JAVA.when_fenced,
-        when_refused=JAVA.when_refused,
+        name=f"java {version}", join_version=join_version, when_fenced=JAVA.when_fenced, when_refused=JAVA.when_refused,
         when_rejected=JAVA.when_rejected,
     )
     for version, join_version in (("2.1", 3), ("2.3", 5), ("2.5", 7), ("3.2", 9))

@@ -101,11 +101,8 @@ def test_the_served_versions_are_those_that_the_codec_knows() -> None:
 def test_properties_have_kafkas_names() -> None:
     names = set(properties(BrokerSettings()))
     assert {
-        "group.min.session.timeout.ms",
-        "group.consumer.session.timeout.ms",
-        "group.consumer.migration.policy",
-        "group.streams.session.timeout.ms",
-        "group.consumer.assignors",
+        "group.min.session.timeout.ms", "group.consumer.session.timeout.ms", "group.consumer.migration.policy",
+        "group.streams.session.timeout.ms", "group.consumer.assignors",
     } <= names
     assert all(name.startswith("group.") for name in names)
     assert with_properties(BrokerSettings(), {"model.static.self.rejoin": "in_place"}).static_self_rejoin == "in_place"

@@ -7,12 +7,8 @@ from support.connect.table import rows
 
 def restart(name: str, down_s: float, generations: int = 0, moved: int = 0) -> dict[str, object]:
     return {
-        "name": name,
-        "restart_s": down_s - 0.1,
-        "own_tasks_down_s": down_s,
-        "generations": generations,
-        "others_stopped": 0,
-        "moved": moved,
+        "name": name, "restart_s": down_s - 0.1, "own_tasks_down_s": down_s, "generations": generations,
+        "others_stopped": 0, "moved": moved,
     }
 
 

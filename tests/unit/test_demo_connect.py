@@ -22,11 +22,7 @@ def test_ticks_are_records_and_starts_and_stops_are_what_is_held() -> None:
     )
     assert lines == [
         {"kind": "assigned", "at_ms": 1010, "partitions": [3]},
-        {
-            "kind": "consumed",
-            "at_ms": 1420,
-            "partitions": {"3": {"offsets": [(0, 2)], "received": [(1020, 1420)]}},
-        },
+        {"kind": "consumed", "at_ms": 1420, "partitions": {"3": {"offsets": [(0, 2)], "received": [(1020, 1420)]}}},
         {"kind": "revoked", "at_ms": 1500, "partitions": [3]},
     ]
 

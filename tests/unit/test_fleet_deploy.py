@@ -158,9 +158,7 @@ def test_every_pod_is_restricted(name: str) -> None:
     }  # fmt: skip
     for container in pod["containers"]:
         assert container["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
+            "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
         }
 
 

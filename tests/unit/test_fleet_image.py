@@ -63,20 +63,8 @@ def test_the_image_is_built_from_just_the_files_that_it_copies() -> None:
 
 
 LOCKED = {
-    "confluent_kafka",
-    "delta",
-    "jinja2",
-    "markupsafe",
-    "matplotlib",
-    "numpy",
-    "pandas",
-    "prometheus_client",
-    "py4j",
-    "pyarrow",
-    "pydantic",
-    "pyspark",
-    "scipy",
-    "yaml",
+    "confluent_kafka", "delta", "jinja2", "markupsafe", "matplotlib", "numpy", "pandas", "prometheus_client", "py4j",
+    "pyarrow", "pydantic", "pyspark", "scipy", "yaml",
 }
 OPERATOR = REPOSITORY / "operator"
 

@@ -34,16 +34,8 @@ def kinds(events: list[GroupEvent], group_id: str) -> Counter[GroupEventKind]:
 def test_every_event_of_a_classic_group_of_static_members_is_read(recording: str) -> None:
     """Both coordinators, the Java one of Kafka 4 and the Scala one of Kafka 3, log the same events."""
     assert kinds(parse(recording), "classic-st") == {
-        K.MEMBER_JOINED: 4,
-        K.REBALANCE_PREPARED: 7,
-        K.STABILIZED: 6,
-        K.STATIC_MEMBER_REPLACED: 3,
-        K.REBALANCE_SPARED: 3,
-        K.SESSION_EXPIRED: 3,
-        K.FENCED: 2,
-        K.REMOVED: 1,
-        K.EMPTIED: 1,
-        K.GROUP_LOADED: 1,
+        K.MEMBER_JOINED: 4, K.REBALANCE_PREPARED: 7, K.STABILIZED: 6, K.STATIC_MEMBER_REPLACED: 3,
+        K.REBALANCE_SPARED: 3, K.SESSION_EXPIRED: 3, K.FENCED: 2, K.REMOVED: 1, K.EMPTIED: 1, K.GROUP_LOADED: 1,
     }
 
 
@@ -53,27 +45,15 @@ def test_every_event_of_a_classic_group_of_dynamic_members_is_read(recording: st
     found = kinds(parse(recording), "classic-dyn")
     assert found.pop(K.MEMBER_JOINED, 0) == joins
     assert found == {
-        K.REBALANCE_PREPARED: 4,
-        K.STABILIZED: 3,
-        K.REMOVED: 1,
-        K.SESSION_EXPIRED: 1,
-        K.EMPTIED: 1,
-        K.GROUP_LOADED: 1,
+        K.REBALANCE_PREPARED: 4, K.STABILIZED: 3, K.REMOVED: 1, K.SESSION_EXPIRED: 1, K.EMPTIED: 1, K.GROUP_LOADED: 1,
     }
 
 
 def test_every_event_of_a_consumer_group_is_read() -> None:
     """KIP-848: closing and returning bumps no epoch, so there are 8 bumps for 4 joins, 3 expiries and 1 removal."""
     assert kinds(parse("consumer-4.4.0.txt"), "consumer-st") == {
-        K.MEMBER_JOINED: 4,
-        K.EPOCH_BUMPED: 8,
-        K.TEMPORARILY_LEFT: 1,
-        K.STATIC_MEMBER_REPLACED: 1,
-        K.JOIN_REFUSED: 2,
-        K.SESSION_EXPIRED: 3,
-        K.REMOVED: 1,
-        K.FENCED: 1,
-        K.GROUP_LOADED: 1,
+        K.MEMBER_JOINED: 4, K.EPOCH_BUMPED: 8, K.TEMPORARILY_LEFT: 1, K.STATIC_MEMBER_REPLACED: 1, K.JOIN_REFUSED: 2,
+        K.SESSION_EXPIRED: 3, K.REMOVED: 1, K.FENCED: 1, K.GROUP_LOADED: 1,
     }
 
 
@@ -104,9 +84,7 @@ def test_a_removal_by_leave_group_names_the_member_its_instance_id_and_the_clien
 def test_a_removal_on_kafka_3_names_member_instance_id_and_reason() -> None:
     (removed,) = [e for e in parse("classic-3.9.2.txt") if e.kind is K.REMOVED and e.group_id == "classic-st"]
     assert (removed.member_id, removed.instance_id, removed.reason) == (
-        "s-1-52536873-028c-47bc-9402-d1fd51fb0756",
-        "s-1",
-        "staticgroup ns/name: scaled 2→1",
+        "s-1-52536873-028c-47bc-9402-d1fd51fb0756", "s-1", "staticgroup ns/name: scaled 2→1",
     )
 
 

@@ -41,12 +41,8 @@ def named_versions() -> dict[str, set[str]]:
 def test_every_tag_of_an_image_is_the_version() -> None:
     found = named_versions()
     assert {
-        "README.md",
-        "docs/guide/install.md",
-        "docs/guide/kubectl-plugin.md",
-        "deploy/operator/deployment.yaml",
-        "deploy/policy.yaml",
-        "tests/support/scene/stage.py",
+        "README.md", "docs/guide/install.md", "docs/guide/kubectl-plugin.md", "deploy/operator/deployment.yaml",
+        "deploy/policy.yaml", "tests/support/scene/stage.py",
     } <= found.keys()
     assert {path: versions for path, versions in found.items() if versions != {VERSION}} == {}
 

@@ -275,12 +275,8 @@ class Duo:
 
         def build(name: Name) -> m.Request:
             fields: dict[str, Any] = {
-                "group_id": self.group,
-                "member_id": name(symbol) if symbol else "",
-                "group_instance_id": slot.instance,
-                "session_timeout_ms": LONG_MS,
-                "rebalance_timeout_ms": LONG_MS,
-                "protocols": protocols,
+                "group_id": self.group, "member_id": name(symbol) if symbol else "", "group_instance_id": slot.instance,
+                "session_timeout_ms": LONG_MS, "rebalance_timeout_ms": LONG_MS, "protocols": protocols,
             }
             return m.JoinGroupRequest(**{**fields, **changes})
 

@@ -60,9 +60,7 @@ _SLOW = frozenset({"lapse", "clapse"})
 MAX_WAITS = 2
 """Steps of one history that wait for seconds of real time."""
 _WEIGHTS: Mapping[str, Mapping[str, int]] = {
-    CLASSIC: {**_CLASSIC, **_ANY},
-    CONSUMER: {**_CONSUMER, **_ANY},
-    MIXED: {**_CLASSIC, **_CONSUMER, **_ANY},
+    CLASSIC: {**_CLASSIC, **_ANY}, CONSUMER: {**_CONSUMER, **_ANY}, MIXED: {**_CLASSIC, **_CONSUMER, **_ANY},
 }
 KINDS = frozenset(_WEIGHTS[MIXED])
 

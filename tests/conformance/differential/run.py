@@ -18,11 +18,8 @@ from conformance.wire.targets import TOPICS, model_settings
 from support.devcluster.kafka_broker import Brokers
 
 OVERRIDES: Mapping[str, str] = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.max.size": str(MAX_SIZE),
-    "group.consumer.max.size": str(MAX_SIZE),
-    "group.consumer.session.timeout.ms": "600000",
-    "group.consumer.assignors": "range,uniform",
+    "group.initial.rebalance.delay.ms": "0", "group.max.size": str(MAX_SIZE), "group.consumer.max.size": str(MAX_SIZE),
+    "group.consumer.session.timeout.ms": "600000", "group.consumer.assignors": "range,uniform",
 }
 """Time must not decide anything; groups are small so that they are full at times."""
 PARK_S = (0.06, 0.4, 0.8)

@@ -63,12 +63,8 @@ class ClassicSteps(Duo):
                 symbols = sorted(self._symbol(each, self.real_ids) for each in slot.listed)
                 rows = tuple((name(each), assignment(("orders", (number,)))) for number, each in enumerate(symbols))
             return m.SyncGroupRequest(
-                group_id=self.group,
-                generation_id=slot.generation,
-                member_id=name(symbol),
-                group_instance_id=slot.instance,
-                protocol_type="consumer",
-                protocol_name=self._selected(),
+                group_id=self.group, generation_id=slot.generation, member_id=name(symbol),
+                group_instance_id=slot.instance, protocol_type="consumer", protocol_name=self._selected(),
                 assignments=rows,
             )
 
@@ -85,9 +81,7 @@ class ClassicSteps(Duo):
     def _beat_request(self, slot: Slot, symbol: str, **changes: Any) -> Build:
         def build(name: Name) -> m.Request:
             fields: dict[str, Any] = {
-                "group_id": self.group,
-                "generation_id": slot.generation,
-                "member_id": name(symbol),
+                "group_id": self.group, "generation_id": slot.generation, "member_id": name(symbol),
                 "group_instance_id": slot.instance,
             }
             return m.HeartbeatRequest(**{**fields, **changes})
@@ -144,11 +138,8 @@ class ClassicSteps(Duo):
     def _commit_request(self, slot: Slot, symbol: str, epoch: int) -> Build:
         def build(name: Name) -> m.Request:
             return OffsetCommitRequest(
-                api_version=9,
-                group_id=self.group,
-                generation_id_or_member_epoch=epoch,
-                member_id=name(symbol) if symbol else "",
-                group_instance_id=slot.instance,
+                api_version=9, group_id=self.group, generation_id_or_member_epoch=epoch,
+                member_id=name(symbol) if symbol else "", group_instance_id=slot.instance,
                 offsets=(("orders", slot.index, 7),),
             )
 

@@ -17,14 +17,9 @@ class ConsumerSteps(Duo):
     def _consumer_request(self, slot: Slot, symbol: str, epoch: int, **changes: Any) -> Build:
         def build(name: Name) -> m.Request:
             fields: dict[str, Any] = {
-                "group_id": self.group,
-                "member_id": name(symbol),
-                "member_epoch": epoch,
-                "group_instance_id": slot.instance,
-                "rebalance_timeout_ms": LONG_MS,
-                "subscribed_topic_names": slot.topics,
-                "server_assignor": slot.assignor,
-                "topic_partitions": slot.owned,
+                "group_id": self.group, "member_id": name(symbol), "member_epoch": epoch,
+                "group_instance_id": slot.instance, "rebalance_timeout_ms": LONG_MS,
+                "subscribed_topic_names": slot.topics, "server_assignor": slot.assignor, "topic_partitions": slot.owned,
             }
             return m.ConsumerGroupHeartbeatRequest(**{**fields, **changes})
 
@@ -96,10 +91,7 @@ class ConsumerSteps(Duo):
 
     async def _cinvalid(self, slot: Slot, op: Op) -> None:
         changes: tuple[dict[str, Any], ...] = (
-            {"group_instance_id": ""},
-            {"member_epoch": -3},
-            {"server_assignor": "nope"},
-            {"rebalance_timeout_ms": 0},
+            {"group_instance_id": ""}, {"member_epoch": -3}, {"server_assignor": "nope"}, {"rebalance_timeout_ms": 0},
         )
         await self._send(slot, self._consumer_request(slot, slot.current or "new", 0, **changes[op.arg % 4]))
 

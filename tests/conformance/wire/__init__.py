@@ -10,13 +10,7 @@ if TYPE_CHECKING:
     from conformance.wire.catalogue import Row
 
 _MODULES = (
-    "rows_classic",
-    "rows_leave",
-    "rows_consumer",
-    "rows_ours",
-    "rows_migration",
-    "rows_streams",
-    "rows_failover",
+    "rows_classic", "rows_leave", "rows_consumer", "rows_ours", "rows_migration", "rows_streams", "rows_failover",
 )
 
 

@@ -32,9 +32,7 @@ class _Connection:
         asked, answered = request_type(api, version), response_type(api, version)
         self.serial += 1
         header = {
-            "request_api_key": api,
-            "request_api_version": version,
-            "correlation_id": self.serial,
+            "request_api_key": api, "request_api_version": version, "correlation_id": self.serial,
             "client_id": client_id,
         }
         frame = encode(asked.__header_schema__, header) + encode(asked, body)

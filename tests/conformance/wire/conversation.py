@@ -299,12 +299,7 @@ class Member:
     async def beat(self) -> m.ConsumerGroupHeartbeatResponse:
         """Heartbeat with everything (a full request), and take over what the answer says."""
         answer = await self.talk.beat(
-            self.member,
-            self.epoch,
-            instance=self.instance,
-            topics=self.topics,
-            owned=self.owned,
-            rebalance_ms=30_000,
+            self.member, self.epoch, instance=self.instance, topics=self.topics, owned=self.owned, rebalance_ms=30_000,
             **self.options,
         )
         if answer.error_code is E.NONE:

@@ -282,9 +282,7 @@ async def I13_every_version_fences_or_has_no_instance_id(talk: Conversation) -> 
     for version in range(max(low, 5), min(high, 9) + 1):
         body = {"group_id": talk.group, "member_id": "other", "group_instance_id": "X"}
         times: dict[str, Any] = {
-            "protocols": protocols,
-            "session_timeout_ms": 10_000,
-            "rebalance_timeout_ms": 10_000,
+            "protocols": protocols, "session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000,
             "protocol_type": "consumer",
         }
         answer = await talk.call(Api.JOIN_GROUP, version, **body, **times)

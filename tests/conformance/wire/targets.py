@@ -26,23 +26,16 @@ TOPICS: Mapping[str, int] = {"orders": 6, "payments": 4, "single": 1}
 MAX_SIZE = 6
 """Members of a group; small, so that full groups can be tried."""
 WIRE_PROPERTIES: Mapping[str, str] = {
-    "group.initial.rebalance.delay.ms": "300",
-    "group.min.session.timeout.ms": "500",
-    "group.max.session.timeout.ms": "1800000",
-    "group.max.size": str(MAX_SIZE),
-    "group.consumer.max.size": str(MAX_SIZE),
-    "group.consumer.min.session.timeout.ms": "1000",
-    "group.consumer.max.session.timeout.ms": "600000",
-    "group.consumer.session.timeout.ms": "20000",
-    "group.consumer.min.heartbeat.interval.ms": "200",
-    "group.consumer.heartbeat.interval.ms": "500",
+    "group.initial.rebalance.delay.ms": "300", "group.min.session.timeout.ms": "500",
+    "group.max.session.timeout.ms": "1800000", "group.max.size": str(MAX_SIZE),
+    "group.consumer.max.size": str(MAX_SIZE), "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.max.session.timeout.ms": "600000", "group.consumer.session.timeout.ms": "20000",
+    "group.consumer.min.heartbeat.interval.ms": "200", "group.consumer.heartbeat.interval.ms": "500",
 }
 """Of the model and of every real broker."""
 AT_ONCE: Mapping[str, str] = {
-    "group.consumer.assignment.interval.ms": "0",
-    "group.consumer.assignor.offload.enable": "false",
-    "group.streams.assignment.interval.ms": "0",
-    "group.streams.assignor.offload.enable": "false",
+    "group.consumer.assignment.interval.ms": "0", "group.consumer.assignor.offload.enable": "false",
+    "group.streams.assignment.interval.ms": "0", "group.streams.assignor.offload.enable": "false",
 }
 """Kafka 4.3 computes assignments later and off-thread by default; the rows want them at once, in the same thread."""
 OFFSETS_PARTITIONS = 4
@@ -75,12 +68,9 @@ def model_settings(overrides: Mapping[str, str] | None = None) -> BrokerSettings
 
 
 STREAMS_PROPERTIES: Mapping[str, str] = {
-    "group.streams.min.session.timeout.ms": "1000",
-    "group.streams.max.session.timeout.ms": "600000",
-    "group.streams.session.timeout.ms": "20000",
-    "group.streams.min.heartbeat.interval.ms": "200",
-    "group.streams.heartbeat.interval.ms": "500",
-    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.min.session.timeout.ms": "1000", "group.streams.max.session.timeout.ms": "600000",
+    "group.streams.session.timeout.ms": "20000", "group.streams.min.heartbeat.interval.ms": "200",
+    "group.streams.heartbeat.interval.ms": "500", "group.streams.initial.rebalance.delay.ms": "0",
     "group.streams.max.size": str(MAX_SIZE),
 }
 
@@ -111,11 +101,7 @@ async def model_target(overrides: Mapping[str, str] | None = None) -> AsyncItera
 
 @contextmanager
 def real_broker(
-    version: str,
-    suffix: str = "",
-    overrides: Mapping[str, str] | None = None,
-    report: Report = print,
-    nodes: int = 1,
+    version: str, suffix: str = "", overrides: Mapping[str, str] | None = None, report: Report = print, nodes: int = 1
 ) -> Iterator[Brokers]:
     """Run one real broker of this version, or three, for as long as the block lasts."""
     name = f"wire-{HERE}-{version.replace('.', '-')}{suffix}"
@@ -174,10 +160,7 @@ async def warm_up(client: WireClient) -> None:
 async def has_assignment(client: WireClient, group: str) -> bool:
     """Say whether a member that joins this KIP-848 group is assigned anything; it leaves again."""
     join = m.ConsumerGroupHeartbeatRequest(
-        group_id=group,
-        member_id="warm-up",
-        rebalance_timeout_ms=1000,
-        subscribed_topic_names=tuple(TOPICS),
+        group_id=group, member_id="warm-up", rebalance_timeout_ms=1000, subscribed_topic_names=tuple(TOPICS),
         topic_partitions=(),
     )
     answer = await client.ask(join)

@@ -38,14 +38,9 @@ def _joined(body: Body, _version: int, _client: WireClient) -> m.Response:
         for each in body["members"]
     )
     return m.JoinGroupResponse(
-        error_code=ErrorCode(body["error_code"]),
-        generation_id=body["generation_id"],
-        protocol_type=body.get("protocol_type"),
-        protocol_name=body["protocol_name"],
-        leader=body["leader"],
-        skip_assignment=body.get("skip_assignment", False),
-        member_id=body["member_id"],
-        members=members,
+        error_code=ErrorCode(body["error_code"]), generation_id=body["generation_id"],
+        protocol_type=body.get("protocol_type"), protocol_name=body["protocol_name"], leader=body["leader"],
+        skip_assignment=body.get("skip_assignment", False), member_id=body["member_id"], members=members,
     )
 
 
@@ -56,10 +51,8 @@ def _sync(request: m.SyncGroupRequest, _version: int, _client: WireClient) -> Bo
 
 def _synced(body: Body, _version: int, _client: WireClient) -> m.Response:
     return m.SyncGroupResponse(
-        error_code=ErrorCode(body["error_code"]),
-        protocol_type=body.get("protocol_type"),
-        protocol_name=body.get("protocol_name"),
-        assignment=body["assignment"],
+        error_code=ErrorCode(body["error_code"]), protocol_type=body.get("protocol_type"),
+        protocol_name=body.get("protocol_name"), assignment=body["assignment"],
     )
 
 
@@ -96,23 +89,16 @@ def _described(body: Body, _version: int, _client: WireClient) -> m.Response:
     for group in body["groups"]:
         members = tuple(
             m.DescribedMember(
-                member_id=each["member_id"],
-                group_instance_id=each.get("group_instance_id"),
-                client_id=each["client_id"],
-                client_host=each["client_host"],
-                member_metadata=each["member_metadata"],
+                member_id=each["member_id"], group_instance_id=each.get("group_instance_id"),
+                client_id=each["client_id"], client_host=each["client_host"], member_metadata=each["member_metadata"],
                 member_assignment=each["member_assignment"],
             )
             for each in group["members"]
         )
         groups.append(
             m.DescribedGroup(
-                group_id=group["group_id"],
-                error_code=ErrorCode(group["error_code"]),
-                group_state=group["group_state"],
-                protocol_type=group["protocol_type"],
-                protocol_data=group["protocol_data"],
-                members=members,
+                group_id=group["group_id"], error_code=ErrorCode(group["error_code"]), group_state=group["group_state"],
+                protocol_type=group["protocol_type"], protocol_data=group["protocol_data"], members=members,
             )
         )
     return m.DescribeGroupsResponse(groups=tuple(groups))
@@ -160,9 +146,7 @@ def _offset_fetch(request: OffsetFetchRequest, version: int, _client: WireClient
     if request.partitions is not None:
         topics = [{"name": topic, "partition_indexes": (partition,)} for topic, partition in request.partitions]
     group = {
-        "group_id": request.group_id,
-        "member_id": request.member_id,
-        "member_epoch": request.member_epoch,
+        "group_id": request.group_id, "member_id": request.member_id, "member_epoch": request.member_epoch,
         "topics": topics,
     }
     return {"groups": [group]} if version >= 8 else group
@@ -267,13 +251,9 @@ def _task_ids(rows: Any) -> st.TaskIds | None:
 
 def _streamed(body: Body, _version: int, _client: WireClient) -> m.Response:
     return st.StreamsGroupHeartbeatResponse(
-        error_code=ErrorCode(body["error_code"]),
-        error_message=body["error_message"],
-        member_id=body["member_id"],
-        member_epoch=body["member_epoch"],
-        heartbeat_interval_ms=body["heartbeat_interval_ms"],
-        active_tasks=_task_ids(body["active_tasks"]),
-        standby_tasks=_task_ids(body["standby_tasks"]),
+        error_code=ErrorCode(body["error_code"]), error_message=body["error_message"], member_id=body["member_id"],
+        member_epoch=body["member_epoch"], heartbeat_interval_ms=body["heartbeat_interval_ms"],
+        active_tasks=_task_ids(body["active_tasks"]), standby_tasks=_task_ids(body["standby_tasks"]),
         warmup_tasks=_task_ids(body["warmup_tasks"]),
     )
 

@@ -70,12 +70,8 @@ def test_a_condition_keeps_its_place_and_the_others_stay_as_they_are() -> None:
 def test_a_condition_is_written_in_the_standard_form() -> None:
     (written,) = stated(ConditionType.READY, Reason.SUSPENDED, generation=7, message="Set it to false.")
     assert written.to_wire() == {
-        "type": "Ready",
-        "status": "False",
-        "reason": "Suspended",
-        "message": "Set it to false.",
-        "lastTransitionTime": "2026-01-02T03:04:05Z",
-        "observedGeneration": 7,
+        "type": "Ready", "status": "False", "reason": "Suspended", "message": "Set it to false.",
+        "lastTransitionTime": "2026-01-02T03:04:05Z", "observedGeneration": 7,
     }
 
 

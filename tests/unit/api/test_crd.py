@@ -135,12 +135,8 @@ def test_every_rule_has_a_manifest_that_breaks_it() -> None:
 def test_the_resource_is_called_as_documented() -> None:
     spec = DEFINITIONS["StaticGroup"]["spec"]
     assert spec["names"] == {
-        "kind": "StaticGroup",
-        "listKind": "StaticGroupList",
-        "plural": "staticgroups",
-        "singular": "staticgroup",
-        "shortNames": ["ksg"],
-        "categories": ["kafka"],
+        "kind": "StaticGroup", "listKind": "StaticGroupList", "plural": "staticgroups", "singular": "staticgroup",
+        "shortNames": ["ksg"], "categories": ["kafka"],
     }
     (version,) = spec["versions"]
     assert (spec["scope"], version["name"], version["subresources"]) == ("Namespaced", "v1alpha1", {"status": {}})

@@ -173,14 +173,8 @@ def test_expected_ids_cover_the_range_from_start_with_every_suffix() -> None:
         template="{podName}.3fa9c1d2", workload_name="web", env_suffixes=("", "-audit"), suffixes=("-1", "-2")
     )
     assert scheme.expected_ids(5, 2) == {
-        "web-5.3fa9c1d2-1": 5,
-        "web-5.3fa9c1d2-2": 5,
-        "web-5.3fa9c1d2-audit-1": 5,
-        "web-5.3fa9c1d2-audit-2": 5,
-        "web-6.3fa9c1d2-1": 6,
-        "web-6.3fa9c1d2-2": 6,
-        "web-6.3fa9c1d2-audit-1": 6,
-        "web-6.3fa9c1d2-audit-2": 6,
+        "web-5.3fa9c1d2-1": 5, "web-5.3fa9c1d2-2": 5, "web-5.3fa9c1d2-audit-1": 5, "web-5.3fa9c1d2-audit-2": 5,
+        "web-6.3fa9c1d2-1": 6, "web-6.3fa9c1d2-2": 6, "web-6.3fa9c1d2-audit-1": 6, "web-6.3fa9c1d2-audit-2": 6,
     }
     assert scheme.base_id(Ordinal(5), "-audit") == "web-5.3fa9c1d2-audit"
     assert scheme.expected_ids(5, 0) == {}

@@ -36,10 +36,7 @@ def resolve(
     identity: Identity, session_timeout_ms: int | None = 45_000, *, template: str = "{podName}.3fa9c1d2"
 ) -> InjectedStatus:
     return resolve_injected(
-        identity,
-        method=InjectedMethod.POLICY,
-        scope="3fa9c1d2",
-        id_template=template,
+        identity, method=InjectedMethod.POLICY, scope="3fa9c1d2", id_template=template,
         session_timeout_ms=session_timeout_ms,
     )
 
@@ -53,9 +50,7 @@ def test_the_default_identity_injects_the_generic_names_into_the_first_container
         "ids": [{"annotation": ID, "suffix": ""}],
         "env": [
             {
-                "container": "",
-                "name": "KAFKA_GROUP_INSTANCE_ID",
-                "annotation": ID,
+                "container": "", "name": "KAFKA_GROUP_INSTANCE_ID", "annotation": ID,
                 "value": "$(STATICGROUP_POD_NAME).3fa9c1d2",
             },
             {"container": "", "name": "KAFKA_SESSION_TIMEOUT_MS", "annotation": TIMEOUT},
@@ -187,12 +182,8 @@ def test_that_auto_follows_the_preset_is_written_only_where_it_does() -> None:
 
     def wire(follows: bool) -> dict[str, object]:
         return resolve_injected(
-            Identity(),
-            method=InjectedMethod.POLICY,
-            scope="3fa9c1d2",
-                id_template="{podName}.3fa9c1d2",
-            session_timeout_ms=None,
-            suffix_follows_preset=follows,
+            Identity(), method=InjectedMethod.POLICY, scope="3fa9c1d2", id_template="{podName}.3fa9c1d2",
+            session_timeout_ms=None, suffix_follows_preset=follows,
         ).to_wire()
 
     assert wire(True) == wire(False) | {"suffixFollowsPreset": True}
@@ -220,10 +211,7 @@ def _name(node: ast.expr) -> str:
 def test_role_connect_implies_the_variables_of_the_agent_and_nothing_that_was_said() -> None:
     def of(**identity: object) -> Identity:
         body = {
-            "workloadRef": {"name": "w"},
-            "connectionRef": {"name": "k"},
-            "groupId": "g",
-            "role": "Connect",
+            "workloadRef": {"name": "w"}, "connectionRef": {"name": "k"}, "groupId": "g", "role": "Connect",
             "identity": identity,
         }
         return injection.identity_of(StaticGroupSpec.model_validate(body))

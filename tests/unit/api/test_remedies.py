@@ -9,10 +9,7 @@ from staticgroup.api.workloads import STRIMZI_POD_SET
 
 PRODUCT = Path(remedies.__file__).parents[1]
 REMEDIES = (
-    "with an ACL",
-    "kubectl staticgroup crds | kubectl apply -f -",
-    "does not come back by itself",
-    "delete pod ",
+    "with an ACL", "kubectl staticgroup crds | kubectl apply -f -", "does not come back by itself", "delete pod ",
     "rollout restart",
 )
 

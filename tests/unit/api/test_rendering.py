@@ -22,22 +22,14 @@ OPTION = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
 def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, **spec: Any) -> Json:
     wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity or {}}
     return resolve_injected(
-        identity_of(StaticGroupSpec.model_validate(wish | spec)),
-        method=InjectedMethod.POLICY,
-        scope=SCOPE,
-        id_template=f"{{podName}}.{SCOPE}",
-        session_timeout_ms=timeout_ms,
+        identity_of(StaticGroupSpec.model_validate(wish | spec)), method=InjectedMethod.POLICY, scope=SCOPE,
+        id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=timeout_ms,
     ).to_wire()
 
 
 def a_pod(**container: Any) -> Json:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
-    metadata = {
-        "name": "db-2",
-        "namespace": "prod",
-        "labels": {names.POD_INDEX_LABEL: "2"},
-        "ownerReferences": [owner],
-    }
+    metadata = {"name": "db-2", "namespace": "prod", "labels": {names.POD_INDEX_LABEL: "2"}, "ownerReferences": [owner]}
     return {"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app", **container}]}}
 
 
@@ -63,12 +55,7 @@ def test_an_id_is_composed_of_the_pods_name_before_everything_of_the_user() -> N
     pod = rendered(a_pod(env=[own, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]), injected(), IMAGE)
     assert pod["metadata"]["annotations"] == {ID: f"db-2.{SCOPE}", TIMEOUT: "45000"}
     names_in_order = [e["name"] for e in pod["spec"]["containers"][0]["env"]]
-    assert names_in_order == [
-        names.POD_NAME_VARIABLE,
-        "KAFKA_GROUP_INSTANCE_ID",
-        "KAFKA_SESSION_TIMEOUT_MS",
-        "OWN",
-    ]
+    assert names_in_order == [names.POD_NAME_VARIABLE, "KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS", "OWN"]
 
 
 def test_a_withdrawn_timeout_leaves_the_users_own() -> None:
@@ -131,12 +118,7 @@ def test_the_patch_makes_the_rendered_pod_and_nothing_is_edited_in_place() -> No
 
 @pytest.mark.parametrize(
     ("change", "is_ours"),
-    [
-        ({}, True),
-        ({"mode": "Observe"}, False),
-        ({"suspend": True}, False),
-        ({"workloadRef": {"name": "other"}}, False),
-    ],
+    [({}, True), ({"mode": "Observe"}, False), ({"suspend": True}, False), ({"workloadRef": {"name": "other"}}, False)],
 )
 def test_only_a_managed_group_of_the_workload_injects(change: Json, is_ours: bool) -> None:
     assert is_meant(a_pod(), a_group(injected(), **change), InjectedMethod.POLICY) is is_ours
@@ -162,12 +144,6 @@ def test_a_pod_of_another_owner_is_not_meant(field: str) -> None:
     assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
 
 
-def test_a_pod_without_an_ordinal_is_not_meant() -> None:
-    pod = a_pod()
-    pod["metadata"]["labels"] = {}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
 @pytest.mark.parametrize(
     "name", ["db-2-copy", "copy-2", "db", "db-3", "db-02", "db-2-2", "db-\N{ARABIC-INDIC DIGIT TWO}"]
 )
@@ -181,22 +157,25 @@ def test_a_copy_under_another_name_is_not_meant(name: str, template: str) -> Non
     assert not is_meant(pod, group, InjectedMethod.POLICY)
 
 
-@pytest.mark.parametrize(("name", "label"), [("db-2-orders", "2-orders"), ("db-2", "3"), ("db-02", "02"), ("db-", "")])
-def test_a_label_that_is_no_ordinal_or_another_one_than_the_names_gives_no_id(name: str, label: str) -> None:
+def ordinal_label(text: str) -> Json:
+    return {names.POD_INDEX_LABEL: text}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "is_ours"),
+    [
+        ({"labels": {}}, False),
+        ({"name": "db-2-orders", "labels": ordinal_label("2-orders")}, False),
+        ({"labels": ordinal_label("3")}, False),
+        ({"name": "db-02", "labels": ordinal_label("02")}, False),
+        ({"name": "db-", "labels": ordinal_label("")}, False),
+        ({"name": "db-2147483646", "labels": ordinal_label("2147483646")}, True),
+        ({"name": None, "generateName": "db-"}, False),
+        ({"name": "", "generateName": "db-"}, False),
+    ],
+    ids=["no label", "no ordinal", "another ordinal", "leading zero", "empty", "ten digits", "no name", "no name yet"],
+)
+def test_a_pod_is_meant_by_a_name_and_a_label_of_one_ordinal(metadata: Json, is_ours: bool) -> None:
     pod = a_pod()
-    pod["metadata"] |= {"name": name, "labels": {names.POD_INDEX_LABEL: label}}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
-def test_an_ordinal_of_ten_digits_is_one() -> None:
-    pod = a_pod()
-    pod["metadata"] |= {"name": "db-2147483646", "labels": {names.POD_INDEX_LABEL: "2147483646"}}
-    assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
-
-
-@pytest.mark.parametrize("named", [{}, {"name": ""}])
-def test_a_pod_whose_name_is_still_to_be_generated_is_not_meant(named: Json) -> None:
-    pod = a_pod()
-    del pod["metadata"]["name"]
-    pod["metadata"] |= named | {"generateName": "db-"}
-    assert not is_meant(pod, a_group(injected()), InjectedMethod.POLICY)
+    pod["metadata"] = {key: value for key, value in (pod["metadata"] | metadata).items() if value is not None}
+    assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY) is is_ours

@@ -72,9 +72,7 @@ def test_role_streams_leaves_what_it_implies_out_or_says_the_same(
     ("identity", "more", "field", "remedy"),
     [
         (
-            {"preset": "SpringBoot"},
-            {},
-            ".identity.preset",
+            {"preset": "SpringBoot"}, {}, ".identity.preset",
             "name the variables that the application reads in spec.identity.env",
         ),
         ({"preset": "Quarkus"}, {}, ".identity.preset", "leave it out, which means KafkaStreams"),

@@ -34,9 +34,7 @@ def test_field_value_and_bound_that_the_served_crd_lacks_are_named() -> None:
     seats["maxItems"] = 100
     status["timeout"]["properties"]["source"]["enum"].remove("Fleet")
     assert lacking(status_schema("StaticGroup"), older) == (
-        "status.seats (at most 100 served, 2000 written)",
-        "status.suspects[].lostRun",
-        "status.timeout.source=Fleet",
+        "status.seats (at most 100 served, 2000 written)", "status.suspects[].lostRun", "status.timeout.source=Fleet",
         "status.watch",
     )
 

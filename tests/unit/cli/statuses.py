@@ -25,18 +25,13 @@ def group(**status: Any) -> Json:
 
 def condition(status: str, reason: str = "Healthy", message: str = "all is well") -> Json:
     return {
-        "type": "Ready",
-        "status": status,
-        "reason": reason,
-        "message": message,
+        "type": "Ready", "status": status, "reason": reason, "message": message,
         "lastTransitionTime": "2026-11-21T11:50:00Z",
     }
 
 
 READY = group(
-    conditions=[condition("True")],
-    members={"expected": 3, "joined": 3, "departed": 0},
-    columns={"timeout": "45s"},
+    conditions=[condition("True")], members={"expected": 3, "joined": 3, "departed": 0}, columns={"timeout": "45s"},
     observedGeneration=3,
 )
 WAITING = group(

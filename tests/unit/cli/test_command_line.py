@@ -100,7 +100,5 @@ def test_crds_prints_every_definition_for_kubectl(capsys: pytest.CaptureFixture[
     assert command_line.main(["crds"]) == 0
     names = {d["metadata"]["name"] for d in yaml.safe_load_all(capsys.readouterr().out)}
     assert names == {
-        "staticgroups.staticgroup.io",
-        "kafkaconnections.staticgroup.io",
-        "clusterkafkaconnections.staticgroup.io",
+        "staticgroups.staticgroup.io", "kafkaconnections.staticgroup.io", "clusterkafkaconnections.staticgroup.io",
     }

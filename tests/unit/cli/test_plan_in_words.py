@@ -46,9 +46,7 @@ def test_removal_is_shown_with_its_evidence() -> None:
 
 def test_held_removal_is_shown_with_its_guard_and_the_carrier_that_is_left() -> None:
     world = departure(
-        chains={
-            id_of(2): (known_pod(state=DEAD), known_pod(uid="u9", state=SUSPECT, refusal="its object vanished"))
-        }
+        chains={id_of(2): (known_pod(state=DEAD), known_pod(uid="u9", state=SUSPECT, refusal="its object vanished"))}
     )
     text = words(world, history(members=members({2: ("u2", "u9")})))
     assert "pod web-2 uid u9: Suspect for 5 s; its object vanished" in text

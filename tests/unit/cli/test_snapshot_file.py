@@ -17,12 +17,7 @@ from staticgroup.core.snapshot import RemovalRecord, Snapshot
 from unit.core.builders import COORDINATOR, NOW_S, departure, group, history, id_of, known_pod, member, spec
 from unit.runtime.operator_world import CANARY, KEY, OperatorWorld
 
-RECORD = RemovalRecord(
-    instance_id=id_of(2),
-    member_id="m2",
-    coordinator=COORDINATOR,
-    acknowledged_at_s=NOW_S - 3.25,
-)
+RECORD = RemovalRecord(instance_id=id_of(2), member_id="m2", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - 3.25)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from conformance.answers import expect
 from connect_draft import DraftSettings
 from connect_draft.messages import (
     ConnectGroupDescribeRequest,
@@ -40,12 +41,8 @@ def offer(
 
 def join(member_id: str, *assignors: Assignor, instance_id: str | None = None) -> ConnectGroupHeartbeatRequest:
     return ConnectGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id=member_id,
-        instance_id=instance_id,
-        rebalance_timeout_ms=60_000,
-        client_assignors=assignors or (offer(),),
-        connectors_and_tasks=NOTHING,
+        group_id=GROUP, member_id=member_id, instance_id=instance_id, rebalance_timeout_ms=60_000,
+        client_assignors=assignors or (offer(),), connectors_and_tasks=NOTHING,
     )
 
 
@@ -61,9 +58,7 @@ def cluster_of(*names: str, settings: DraftSettings | None = None, instances: bo
 
 
 def describe(cluster: DraftCluster) -> ConnectGroupDescribeResponse:
-    described = cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-    assert isinstance(described, ConnectGroupDescribeResponse)
-    return described
+    return expect(ConnectGroupDescribeResponse, cluster.send(ConnectGroupDescribeRequest(group_id=GROUP)))
 
 
 def member(cluster: DraftCluster, name: str) -> DescribedWorker:
@@ -79,15 +74,11 @@ def beat(cluster: DraftCluster, name: str, **changes: object) -> ConnectGroupHea
     worker = cluster.workers[name]
     request = ConnectGroupHeartbeatRequest(client_id=name, group_id=GROUP, member_id=name, member_epoch=worker.epoch)
     worker.answered_at_ms = cluster.now_ms
-    response = cluster.send(replace(request, **changes))  # type: ignore[arg-type]
-    assert isinstance(response, ConnectGroupHeartbeatResponse)
-    return response
+    return expect(ConnectGroupHeartbeatResponse, cluster.send(replace(request, **changes)))
 
 
 def prepared_by(cluster: DraftCluster, name: str) -> ConnectGroupPrepareAssignmentResponse:
-    response = cluster.send(cluster.workers[name].prepare())
-    assert isinstance(response, ConnectGroupPrepareAssignmentResponse)
-    return response
+    return expect(ConnectGroupPrepareAssignmentResponse, cluster.send(cluster.workers[name].prepare()))
 
 
 def changed_config(**tasks: int) -> ClusterConfig:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from connect_draft.messages import (
     ClassicConnectGroup,
     ClassicConnectMember,
-    ConnectGroupDescribeRequest,
-    ConnectGroupDescribeResponse,
 )
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor
 from connect_draft.workers.cluster import DraftCluster
@@ -27,11 +25,7 @@ from coordinator_model.base.messages import (
     SyncGroupResponse,
 )
 from coordinator_model.connect.cluster import ConnectCluster
-from coordinator_model.connect.protocol import (
-    ConnectProtocolCompatibility,
-    decode_assignment,
-    encode_assignment,
-)
+from coordinator_model.connect.protocol import ConnectProtocolCompatibility, decode_assignment, encode_assignment
 from coordinator_model.connect.work import ClusterConfig, ConnectorsAndTasks
 from coordinator_model.connect.worker import ConnectWorker
 
@@ -152,12 +146,8 @@ def snapshot(classic: ConnectCluster) -> ClassicConnectGroup:
         assert worker.assignment is not None
         members.append(
             ClassicConnectMember(
-                member_id=worker.member_id,
-                client_id=worker.url,
-                client_host="/127.0.0.1",
-                session_timeout_ms=10_000,
-                rebalance_timeout_ms=60_000,
-                protocols=worker.protocols(),
+                member_id=worker.member_id, client_id=worker.url, client_host="/127.0.0.1", session_timeout_ms=10_000,
+                rebalance_timeout_ms=60_000, protocols=worker.protocols(),
                 assignment=encode_assignment(worker.assignment),
             )
         )
@@ -169,12 +159,6 @@ def upgraded(*names: str, mode: ConnectProtocolCompatibility = SESSIONED) -> tup
     cluster = DraftCluster()
     cluster.upgrade(snapshot(classic))
     return cluster, {n: OldWorker(cluster, w, must_join=False) for n, w in classic.workers.items()}
-
-
-def describe(cluster: DraftCluster) -> ConnectGroupDescribeResponse:
-    described = cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-    assert isinstance(described, ConnectGroupDescribeResponse)
-    return described
 
 
 def running(cluster: DraftCluster, old: dict[str, OldWorker]) -> dict[str, ConnectorsAndTasks]:

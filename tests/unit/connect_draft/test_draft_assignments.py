@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import answered
 from connect_draft import DraftErrorCode
 from connect_draft.messages import ConnectGroupHeartbeatRequest, ConnectGroupInstallAssignmentRequest
 from connect_draft.workers.assignors import DeclarativeAssignor
@@ -34,12 +35,7 @@ UNKNOWN = ConnectorsAndTasks.of(["Z"])
 
 @pytest.mark.parametrize(
     "work",
-    [
-        {"W1": ALL.minus(A0)},
-        {"W1": ALL, "W2": A0},
-        {"W1": ALL, "W9": NOTHING},
-        {"W1": ALL.plus(UNKNOWN)},
-    ],
+    [{"W1": ALL.minus(A0)}, {"W1": ALL, "W2": A0}, {"W1": ALL, "W9": NOTHING}, {"W1": ALL.plus(UNKNOWN)}],
     ids=["not all", "twice", "unknown worker", "not configured"],
 )
 def test_item_71_invalid_assignments(work: dict[str, ConnectorsAndTasks]) -> None:
@@ -94,8 +90,7 @@ def test_item_72_an_assignment_error_keeps_the_assignment() -> None:
         group_id=GROUP, member_id="W1", member_epoch=cluster.workers["W1"].epoch, group_epoch=epoch, error=7
     )
     assert code(cluster, request) is ErrorCode.NONE
-    response = cluster.heartbeat("W1")
-    assert response is not None
+    response = answered(cluster.heartbeat("W1"))
     assert response.assignment is not None
     assert (response.assignment.error, response.member_epoch) == (7, epoch)
     cluster.heartbeat("W2")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from conformance.answers import answered, expect
 from connect_draft.errors import DraftErrorCode
 from connect_draft.messages import (
     ConnectGroupDescribeRequest,
@@ -80,8 +81,7 @@ class Story:
         worker = self.cluster.workers[member_id]
         before = len(worker.listener)
         sent_epoch = worker.epoch
-        response = self.cluster.heartbeat(member_id)
-        assert response is not None
+        response = answered(self.cluster.heartbeat(member_id))
         reason = ", reason: delay over" if worker.ask_again_at_ms is None and self._gave_reason(member_id) else ""
         line = f"{member_id} heartbeat(epoch={sent_epoch}{reason}) -> "
         if response.error_code:
@@ -104,8 +104,7 @@ class Story:
 
     def compute(self, member_id: str) -> None:
         worker = self.cluster.workers[member_id]
-        installed = self.cluster.compute(member_id)
-        assert installed is not None
+        installed = answered(self.cluster.compute(member_id))
         assert not installed.error_code
         target = self.cluster.coordinator.groups[GROUP].target
         given = ", ".join(f"{m.member_id}={labels(m.work)}" for m in target.members)
@@ -124,13 +123,11 @@ class Story:
             self.cluster.advance(min(5_000, end_ms - self.cluster.now_ms))
             if self.cluster.now_ms < end_ms:
                 for member_id in heartbeating:
-                    response = self.cluster.heartbeat(member_id)
-                    assert response is not None
+                    response = answered(self.cluster.heartbeat(member_id))
                     assert not response.error_code
 
     def picture(self, title: str) -> None:
-        described = self.cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-        assert isinstance(described, ConnectGroupDescribeResponse)
+        described = expect(ConnectGroupDescribeResponse, self.cluster.send(ConnectGroupDescribeRequest(group_id=GROUP)))
         self.lines += ["", f"{title} ({described.group_state or 'no group'})"]
         if described.error_code:
             self.lines += ["  Group (epoch=0): empty", ""]
@@ -279,10 +276,8 @@ def worker_bounces_as_today() -> str:
 
 
 STORIES = {
-    "connect_join": first_worker_then_second,
-    "connect_leave": worker_leaves,
-    "connect_bounce_draft": worker_bounces_as_drafted,
-    "connect_bounce_today": worker_bounces_as_today,
+    "connect_join": first_worker_then_second, "connect_leave": worker_leaves,
+    "connect_bounce_draft": worker_bounces_as_drafted, "connect_bounce_today": worker_bounces_as_today,
 }
 
 

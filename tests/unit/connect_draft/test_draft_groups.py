@@ -168,11 +168,7 @@ def test_item_68_assignor_is_common_and_preferred() -> None:
 
 @pytest.mark.parametrize(
     ("assignors", "server"),
-    [
-        ((offer(0, 0, "eager"),), None),
-        ((offer(3, 4),), None),
-        ((), "uniform"),
-    ],
+    [((offer(0, 0, "eager"),), None), ((offer(3, 4),), None), ((), "uniform")],
     ids=["no common assignor", "versions do not overlap", "unknown server assignor"],
 )
 def test_item_68_unsupported_assignor(assignors: tuple[Assignor, ...], server: str | None) -> None:

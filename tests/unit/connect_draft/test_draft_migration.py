@@ -11,20 +11,13 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered
 from connect_draft import ConnectDraftCoordinator
-from connect_draft.messages import (
-    ClassicConnectGroup,
-    ClassicConnectMember,
-)
+from connect_draft.messages import ClassicConnectGroup, ClassicConnectMember
 from connect_draft.workers.assignors import ConnectAssignor, DeclarativeAssignor, EagerDraftAssignor
 from connect_draft.workers.cluster import DraftCluster
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    Protocol,
-    SyncGroupRequest,
-)
+from coordinator_model.base.messages import HeartbeatRequest, JoinGroupRequest, Protocol, SyncGroupRequest
 from coordinator_model.connect.incremental import IncrementalCooperativeAssignor
 from coordinator_model.connect.protocol import (
     Assignment,
@@ -36,6 +29,7 @@ from coordinator_model.connect.protocol import (
 from coordinator_model.connect.work import ConnectorsAndTasks
 from coordinator_model.connect.worker import ConnectWorker
 
+from .draft_bench import describe
 from .migration_bench import (
     CONFIG,
     EAGER,
@@ -44,7 +38,6 @@ from .migration_bench import (
     OldWorker,
     assert_once,
     classic_group,
-    describe,
     new_worker,
     running,
     settle,
@@ -176,8 +169,7 @@ def test_item_67_rejoining_does_not_prolong_a_revocation() -> None:
     worker.assignment = replace(worker.assignment, assigned=left.plus(still))
     worker.running = worker.assignment.assigned
     key = ("connect_rebalance", GROUP, worker.member_id)
-    deadline_ms = cluster.coordinator.timers.deadline_ms(key)
-    assert deadline_ms is not None
+    deadline_ms = answered(cluster.coordinator.timers.deadline_ms(key))
     cluster.advance(1_000)
     log = len(cluster.log)
     assert old["W1"].join() is ErrorCode.NONE
@@ -193,8 +185,7 @@ def test_item_75_downgrade_when_the_last_new_worker_leaves() -> None:
     before = {name: worker.worker.running for name, worker in old.items()}
     epoch = describe(cluster).group_epoch
     cluster.send(cluster.kill("W3").leave())
-    classic = cluster.downgraded
-    assert classic is not None
+    classic = answered(cluster.downgraded)
     assert (classic.generation_id, classic.protocol_name) == (epoch + 1, "sessioned")
     given = {m.client_id: decode_assignment(m.assignment).assigned.sorted() for m in classic.members}
     assert given == {old[name].worker.url: work.sorted() for name, work in before.items()}

@@ -7,6 +7,7 @@ from collections import Counter
 
 import pytest
 
+from conformance.answers import expect
 from connect_draft import ConnectDraftCoordinator, DraftSettings
 from connect_draft.broker.group import ConnectGroup
 from connect_draft.messages import (
@@ -191,9 +192,7 @@ class Schedule:
             self.cluster.advance(5_000)
         self.cluster.settle()
         self.check()
-        described = self.cluster.send(ConnectGroupDescribeRequest(group_id=GROUP))
-        assert isinstance(described, ConnectGroupDescribeResponse)
-        return described
+        return expect(ConnectGroupDescribeResponse, self.cluster.send(ConnectGroupDescribeRequest(group_id=GROUP)))
 
 
 @pytest.mark.parametrize("static", [False, True], ids=["dynamic", "static"])

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered
 from connect_draft import DraftErrorCode, DraftSettings
 from connect_draft.messages import (
     ConnectGroupHeartbeatRequest,
@@ -108,8 +109,7 @@ def test_item_79_lost_answer_is_given_again() -> None:
     cluster.workers["W1"].stopped()
     assert cluster.heartbeat("W1", Delivery.RESPONSE_LOST) is None
     assert (cluster.workers["W1"].epoch, member(cluster, "W1").member_epoch) == (1, 2)
-    response = cluster.heartbeat("W1")
-    assert response is not None
+    response = answered(cluster.heartbeat("W1"))
     assert (response.error_code, response.member_epoch) == (ErrorCode.NONE, 2)
     assert cluster.workers["W1"].owned.same_as(member(cluster, "W1").assigned)
 
@@ -125,8 +125,7 @@ def test_item_79_two_lost_answers_do_not_fence_a_live_worker() -> None:
         cluster.send(replace(request, error=7, members=()))
         cluster.heartbeat("W1")
         assert cluster.heartbeat("W2", Delivery.RESPONSE_LOST) is None
-    response = cluster.heartbeat("W2")
-    assert response is not None
+    response = answered(cluster.heartbeat("W2"))
     assert (response.error_code, response.member_epoch) == (ErrorCode.NONE, 3)
     cluster.heartbeat("W2")
     assert (cluster.workers["W2"].epoch, cluster.workers["W2"].owned) == (4, owned)
@@ -167,8 +166,7 @@ def test_item_80_never_revoked_and_assigned_in_one_answer() -> None:
     cluster.send(join("X"))
     beat(cluster, "W1")
     assert install(cluster, "W1", W1=a.plus(a1, c0, b), W2=b0.plus(c, a0)) is ErrorCode.NONE
-    response = cluster.heartbeat("W2")
-    assert response is not None
+    response = answered(cluster.heartbeat("W2"))
     assert response.assignment is not None
     assert response.assignment.work == b0
     cluster.workers["W2"].stopped()
@@ -211,9 +209,7 @@ def test_item_80_refused_worker_abandons_and_joins_with_the_same_id() -> None:
     worker = cluster.workers["W2"]
     owned = worker.owned
     beat(cluster, "W2", member_epoch=77)
-    response = cluster.heartbeat("W2")
-    assert response is not None
-    assert response.error_code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert answered(cluster.heartbeat("W2")).error_code is ErrorCode.UNKNOWN_MEMBER_ID
     assert worker.listener[-1] == ("revoked", owned)
     assert (worker.owned, worker.epoch, worker.member_id) == (NOTHING, 0, "W2")
     cluster.settle()
@@ -261,10 +257,7 @@ def test_items_81_82_prepare_and_install(api: str, change: dict[str, object], ex
     request = replace(PREPARE, **change)  # type: ignore[arg-type]
     if api == "install":
         installed = ConnectGroupInstallAssignmentRequest(
-            group_id=request.group_id,
-            member_id=request.member_id,
-            member_epoch=request.member_epoch,
-            group_epoch=3,
+            group_id=request.group_id, member_id=request.member_id, member_epoch=request.member_epoch, group_epoch=3,
             members=(InstalledMember("W1", ALL),),
         )
         assert code(cluster, installed) is expected

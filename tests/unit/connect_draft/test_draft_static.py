@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import expect
 from connect_draft import ConnectDraftCoordinator, DraftSettings
 from connect_draft.messages import ConnectGroupHeartbeatResponse
 from connect_draft.workers.assignors import DeclarativeAssignor
@@ -38,8 +39,7 @@ def test_static_worker_comes_back_to_its_work(new_id: str) -> None:
         cluster.workers[new_id].member_id = "W2"
         request = replace(cluster.workers[new_id].heartbeat(cluster.now_ms), member_id=new_id)
         cluster.workers[new_id].member_id = new_id
-        response = cluster.send(request)
-        assert isinstance(response, ConnectGroupHeartbeatResponse)
+        response = expect(ConnectGroupHeartbeatResponse, cluster.send(request))
         cluster.workers[new_id].on_heartbeat(request, response, cluster.now_ms)
     else:
         cluster.heartbeat(new_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.answers import expect
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
@@ -26,15 +27,10 @@ def commit(
     bench: ClassicBench, member_id: str, instance_id: str | None, generation_id: int, version: int = 10
 ) -> ErrorCode:
     request = OffsetCommitRequest(
-        api_version=version,
-        group_id=GROUP,
-        generation_id_or_member_epoch=generation_id,
-        member_id=member_id,
-        group_instance_id=instance_id,
-        offsets=(("t", 0, 42),),
+        api_version=version, group_id=GROUP, generation_id_or_member_epoch=generation_id, member_id=member_id,
+        group_instance_id=instance_id, offsets=(("t", 0, 42),),
     )
-    answer = bench.send(request).response
-    assert isinstance(answer, OffsetCommitResponse)
+    answer = expect(OffsetCommitResponse, bench.send(request).response)
     assert answer.results == (("t", 0, answer.error_code),)
     return answer.error_code
 
@@ -42,10 +38,7 @@ def commit(
 def join_consumer_group(bench: ClassicBench, group_id: str, member_id: str = "m") -> None:
     answer = bench.send(
         ConsumerGroupHeartbeatRequest(
-            group_id=group_id,
-            member_id=member_id,
-            rebalance_timeout_ms=5_000,
-            subscribed_topic_names=("t",),
+            group_id=group_id, member_id=member_id, rebalance_timeout_ms=5_000, subscribed_topic_names=("t",),
             topic_partitions=(),
         )
     ).response

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from conformance.answers import expect
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
@@ -50,12 +51,8 @@ def beat(member_id: str, epoch: int, active: TaskIds | None = None, **fields: ob
 
 
 def send(broker: GroupCoordinator, request: StreamsGroupHeartbeatRequest, now_ms: int) -> StreamsGroupHeartbeatResponse:
-    response = broker.handle(request, now_ms).response
-    assert isinstance(response, StreamsGroupHeartbeatResponse)
-    return response
+    return expect(StreamsGroupHeartbeatResponse, broker.handle(request, now_ms).response)
 
 
 def group(broker: GroupCoordinator) -> StreamsGroup:
-    found = broker.groups[GROUP]
-    assert isinstance(found, StreamsGroup)
-    return found
+    return expect(StreamsGroup, broker.groups[GROUP])

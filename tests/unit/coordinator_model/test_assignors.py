@@ -84,9 +84,7 @@ def test_equal_subscriptions_are_balanced_within_one(
 
 @settings(max_examples=120, derandomize=True, deadline=None)
 @given(group=groups(equal=True))
-def test_uniform_moves_no_more_than_balance_demands(
-    group: tuple[dict[str, MemberSubscription], TopicImage],
-) -> None:
+def test_uniform_moves_no_more_than_balance_demands(group: tuple[dict[str, MemberSubscription], TopicImage]) -> None:
     """Balance > Stickiness: a member within the floor keeps everything, and members that had more get the ceilings."""
     members, image = group
     pairs = wanted(members, image)
@@ -152,9 +150,7 @@ def test_different_subscriptions_hand_out_the_most_demanding_topics_first() -> N
     assert uniform.assign(members, image) == {"m1": (("z", (0, 1, 2, 3)),), "m2": (("a", (0, 1)),)}
     pair = {m: MemberSubscription(topics=("a", "z")) for m in ("m1", "m2")} | {"m3": MemberSubscription(topics=("c",))}
     assert uniform.assign(pair, TopicImage({"a": 1, "c": 1, "z": 6})) == {
-        "m1": (("a", (0,)), ("z", (0, 2, 4))),
-        "m2": (("z", (1, 3, 5)),),
-        "m3": (("c", (0,)),),
+        "m1": (("a", (0,)), ("z", (0, 2, 4))), "m2": (("z", (1, 3, 5)),), "m3": (("c", (0,)),),
     }
 
 
@@ -195,9 +191,7 @@ def test_client_range_follows_racks_where_they_help() -> None:
     image = TopicImage({"t": 3}, racks)
     members = {f"m{rack}": MemberSubscription(rack_id=rack, topics=("t",)) for rack in "xyz"}
     assert range_assignor.assign_client(members, image) == {
-        "mx": (("t", (2,)),),
-        "my": (("t", (1,)),),
-        "mz": (("t", (0,)),),
+        "mx": (("t", (2,)),), "my": (("t", (1,)),), "mz": (("t", (0,)),),
     }
     assert range_assignor.assign(members, image)["mx"] == (("t", (0,)),)
 
@@ -216,9 +210,7 @@ def test_client_range_keeps_co_partitioned_topics_together_along_racks() -> None
 def test_member_order_is_static_by_instance_id_then_dynamic_by_member_id() -> None:
     """AbstractPartitionAssignor.MemberInfo.compareTo."""
     members = {
-        "a": MemberSubscription(),
-        "b": MemberSubscription(instance_id="2"),
-        "c": MemberSubscription(instance_id="1"),
+        "a": MemberSubscription(), "b": MemberSubscription(instance_id="2"), "c": MemberSubscription(instance_id="1"),
         "A": MemberSubscription(),
     }
     assert member_order(members) == ["c", "b", "A", "a"]

@@ -22,11 +22,8 @@ partitions = st.sets(st.tuples(names, st.integers(0, 2**31 - 1)), max_size=6).ma
 
 @settings(max_examples=150, derandomize=True, deadline=None)
 @given(
-    version=st.integers(0, 3),
-    topics=st.lists(names, max_size=4).map(tuple),
-    user_data=st.none() | st.binary(max_size=6),
-    owned=partitions,
-    generation=st.integers(-1, 2**31 - 1),
+    version=st.integers(0, 3), topics=st.lists(names, max_size=4).map(tuple),
+    user_data=st.none() | st.binary(max_size=6), owned=partitions, generation=st.integers(-1, 2**31 - 1),
     rack_id=st.none() | names,
 )
 def test_subscription_round_trip_drops_what_its_version_lacks(

@@ -6,17 +6,11 @@ import pytest
 
 from conformance.classic_bench import BOTH, GROUP, RANGE, ROUND_ROBIN, ClassicBench
 from coordinator_model.base.errors import ErrorCode
-from coordinator_model.base.messages import JoinGroupRequest, Protocol
+from coordinator_model.base.messages import Protocol
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.classic.member import GroupMetadata
 
 from .dynamic_members import ILLEGAL, NONE, REBALANCING, UNKNOWN, dynamic_members
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
 
 # what JoinGroup refuses -----------------------------------------------------------------------------------------------
 
@@ -30,14 +24,6 @@ def test_session_timeout_has_bounds(bench: ClassicBench, session_timeout_ms: int
     assert answer.waits is error
     if not error:
         assert answer.error is ErrorCode.INVALID_SESSION_TIMEOUT
-
-
-def test_join_of_the_nameless_group(bench: ClassicBench) -> None:
-    """GroupCoordinatorServiceTest.testJoinGroupWithInvalidGroupId: the member id comes back."""
-    answer = bench.send(JoinGroupRequest(group_id="", member_id="m1")).response
-    assert answer is not None
-    assert answer.error_code is ErrorCode.INVALID_GROUP_ID
-    assert answer.member_id == "m1"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(("protocol_type", "protocols"), [("", RANGE), ("consumer", ())])
@@ -131,21 +117,6 @@ def test_given_out_id_that_is_not_used_expires(bench: ClassicBench) -> None:
     assert bench.join(None, pending).error is UNKNOWN
 
 
-@pytest.mark.parametrize("joins", [True, False])
-def test_outstanding_id_holds_the_join_phase_up(bench: ClassicBench, joins: bool) -> None:
-    """GMMT.testJoinGroupCompletionWhenPendingMemberJoins and …TimesOut."""
-    (m1,) = bench.stable("x")
-    pending = bench.join(session_timeout_ms=6_000).joined.member_id
-    rejoined = bench.join("x", m1)
-    assert rejoined.waits
-    if joins:
-        assert bench.join(None, pending).joined.generation_id == 2
-    else:
-        bench.advance(6_000)
-    assert rejoined.joined.generation_id == 2
-    assert len(bench.group.members) == (2 if joins else 1)
-
-
 # the first rebalance --------------------------------------------------------------------------------------------------
 
 
@@ -186,24 +157,6 @@ def test_group_that_is_dead_when_the_delay_is_over_stays_so(bench: ClassicBench)
     bench.group.transition_to("Dead", 0)
     bench.advance(3_000)
     assert (bench.group.state, bench.group.generation_id) == ("Dead", 0)
-
-
-def test_new_group_is_recorded_before_anybody_is_admitted(bench: ClassicBench) -> None:
-    """GMM.classicGroupJoinToClassicGroup: an empty record commits the group to the log."""
-    bench.join("x")
-    (record,) = bench.log
-    assert record.value == GroupMetadata("", 0, None, None, 0)
-
-
-def test_new_group_that_is_not_recorded_is_gone(bench: ClassicBench) -> None:
-    """GMM.classicGroupJoinToClassicGroup: the failed append reverts the new group."""
-    bench.coordinator.write_error = ErrorCode.NOT_ENOUGH_REPLICAS
-    answer = bench.join("x")
-    assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    assert bench.coordinator.groups == {}
-    bench.coordinator.write_error = None
-    bench.advance(400_000)
-    assert bench.coordinator.groups == {}
 
 
 # new members ----------------------------------------------------------------------------------------------------------
@@ -327,15 +280,6 @@ def test_rebalance_completes_before_a_static_member_joins(bench: ClassicBench) -
         assert bench.heartbeat(m2) is NONE
 
 
-def test_generations_count_rebalances(bench: ClassicBench) -> None:
-    """GMMT.testGenerationIdIncrementsOnRebalance."""
-    (m1,) = dynamic_members(bench, 1)
-    for generation_id in (1, 2, 3):
-        assert bench.group.generation_id == generation_id
-        bench.complete_round()
-        bench.join(None, m1)
-
-
 # size -----------------------------------------------------------------------------------------------------------------
 
 
@@ -350,17 +294,3 @@ def test_full_group_refuses_newcomers_and_keeps_members(bench: ClassicBench) -> 
     answer = bench.join()
     assert (answer.error, answer.joined.member_id) == (ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     assert bench.join(None, joins[1].joined.member_id).error is NONE
-
-
-def test_size_that_was_lowered_takes_effect_at_the_next_load(bench: ClassicBench) -> None:
-    """GMM.onLoaded and acceptJoiningMember: the last ones to rejoin are refused."""
-    ids = bench.stable("x", "y", "z")
-    bench.coordinator.settings = BrokerSettings(group_max_size=2)
-    bench.fail_over()
-    assert bench.group.state == "PreparingRebalance"
-    answers = [bench.join(i, m) for i, m in zip("xyz", ids, strict=True)]
-    assert answers[2].error is ErrorCode.GROUP_MAX_SIZE_REACHED
-    # The refused one no longer counts, but only the join phase's end triggers a check.
-    assert [a.waits for a in answers[:2]] == [True, True]
-    bench.advance(60_000)
-    assert [a.joined.generation_id for a in answers[:2]] == [2, 2]

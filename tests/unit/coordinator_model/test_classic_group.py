@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode, GroupError
 from coordinator_model.base.messages import Protocol
 from coordinator_model.base.records import Record
@@ -248,8 +249,7 @@ def test_reload_of_a_record_without_rebalance_timeouts() -> None:
     group.members["m1"].rebalance_timeout_ms = -1
     group.transition_to("PreparingRebalance", 0)
     group.init_next_generation(0)
-    value = group.metadata_record().value
-    assert isinstance(value, GroupMetadata)
+    value = expect(GroupMetadata, group.metadata_record().value)
     assert ClassicGroup.from_metadata("g", value).rebalance_timeout_ms == 5_000
 
 

@@ -31,15 +31,8 @@ works = st.builds(
     st.lists(st.builds(ConnectorTaskId, names, st.integers(0, 2**31 - 1)), max_size=6),
 )
 assignments = st.builds(
-    Assignment,
-    version=st.sampled_from([1, 2]),
-    error=st.sampled_from(AssignmentError),
-    leader=names,
-    leader_url=names,
-    config_offset=st.integers(-1, 2**63 - 1),
-    assigned=works,
-    revoked=works,
-    delay_ms=st.integers(0, 2**31 - 1),
+    Assignment, version=st.sampled_from([1, 2]), error=st.sampled_from(AssignmentError), leader=names, leader_url=names,
+    config_offset=st.integers(-1, 2**63 - 1), assigned=works, revoked=works, delay_ms=st.integers(0, 2**31 - 1),
 )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from conformance.answers import expect
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
     DescribedGroup,
@@ -57,8 +58,7 @@ class OnClassic:
             f"http://{name}:8083/", self.mode, self.config, IncrementalCooperativeAssignor(MAX_DELAY_MS)
         )
         self.workers[name] = worker
-        asked = self.ask(self.join_request(name))
-        assert isinstance(asked, JoinGroupResponse)
+        asked = expect(JoinGroupResponse, self.ask(self.join_request(name)))
         assert asked.error_code is ErrorCode.MEMBER_ID_REQUIRED
         worker.member_id = asked.member_id
         self.settle()
@@ -163,9 +163,7 @@ class OnClassic:
         return {name: worker.running for name, worker in self.workers.items()}
 
     def describe(self) -> DescribedGroup:
-        response = self.ask(DescribeGroupsRequest(groups=(GROUP,)))
-        assert isinstance(response, DescribeGroupsResponse)
-        return response.groups[0]
+        return expect(DescribeGroupsResponse, self.ask(DescribeGroupsRequest(groups=(GROUP,)))).groups[0]
 
 
 def pair(mode: ConnectProtocolCompatibility) -> tuple[OnClassic, ConnectCluster]:
@@ -210,9 +208,7 @@ def test_what_describe_shows() -> None:
     real.start("w2")
     described = real.describe()
     assert (described.group_state, described.protocol_type, described.protocol_data) == (
-        "Stable",
-        "connect",
-        "sessioned",
+        "Stable", "connect", "sessioned",
     )
     for member in described.members:
         worker = real.workers[member.client_id]

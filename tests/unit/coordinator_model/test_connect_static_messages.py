@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from conformance.answers import answered
 from coordinator_model.connect.protocol import (
     Assignment,
     AssignmentError,
@@ -47,8 +48,7 @@ UUID = "0" * 36
 
 
 def recorder() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("record", VECTORS / "record.py")
-    assert spec is not None
+    spec = answered(importlib.util.spec_from_file_location("record", VECTORS / "record.py"))
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -129,8 +129,7 @@ def test_a_follower_with_another_address_asks_for_a_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("member_id", "leads"),
-    [(f"w-0-{UUID}", True), (f"w-00-{UUID}", False), (f"w-0-0-{UUID}", False), ("w-0", False)],
+    ("member_id", "leads"), [(f"w-0-{UUID}", True), (f"w-00-{UUID}", False), (f"w-0-0-{UUID}", False), ("w-0", False)]
 )
 def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_made(member_id: str, leads: bool) -> None:
     eager = replace(ASSIGNMENT, version=0, leader=member_id)
@@ -141,9 +140,7 @@ def test_the_eager_leader_knows_itself_by_the_member_id_that_the_coordinator_mad
 def test_allocations_go_to_the_leader_alone_when_they_are_large() -> None:
     def sizes(connectors: int) -> tuple[int | None, ...]:
         leader = StaticMembership("w-0")
-        metadata = {
-            f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)
-        }
+        metadata = {f"w-{n}-x": bytes.fromhex("0002") + b"\0\3url" + bytes(8) + b"\xff\xff\xff\xff" for n in range(2)}
         leader.view([RoundMember(m, m[:3], data) for m, data in metadata.items()], 1, "w-0-x")
         assigned = ConnectorsAndTasks.of([f"connector-{n:04}" for n in range(connectors)])
         increment = encode_stored(replace(ASSIGNMENT, assigned=assigned), None)
@@ -183,9 +180,7 @@ def test_a_member_keeps_revoked_work_until_it_has_reported_it() -> None:
     """It may be away and run nothing, or hang and still run it: an absent owner has not reported the work."""
     leader = leader_given(A0.plus(A1))
     seen = seen_by(leader, RoundMember("w-1-x", "w-1", state(None)))
-    allocation = decode_metadata(seen["w-1-x"]).allocation
-    assert allocation is not None
-    assert allocation.assigned == A0.plus(A1)
+    assert answered(decode_metadata(seen["w-1-x"]).allocation).assigned == A0.plus(A1)
     balanced = encode_stored(replace(ASSIGNMENT, assigned=NOTHING, revoked=A1), None)
     stored = leader.stored({"w-1-x": balanced}, "w-0-new")["w-1-x"]
     assert decode_stored(stored)[0].assigned == A0.plus(A1)
@@ -227,9 +222,7 @@ def test_an_absent_member_does_not_own_what_another_reports() -> None:
         RoundMember("w-1-x", "w-1", state(None)),
         RoundMember("w-2-x", "w-2", state(replace(ASSIGNMENT, assigned=A1))),
     )
-    allocation = decode_metadata(seen["w-1-x"]).allocation
-    assert allocation is not None
-    assert allocation.assigned == A0
+    assert answered(decode_metadata(seen["w-1-x"]).allocation).assigned == A0
 
 
 def test_an_increment_is_all_that_a_live_worker_is_shown() -> None:
@@ -302,8 +295,7 @@ def test_a_dynamic_worker_among_others_keeps_what_it_runs_while_the_leader_holds
         RoundMember("stock-x", None, state(replace(ASSIGNMENT, assigned=A0))),
     ]
     leader.view(members, 6, "w-0-new")
-    held = leader.held_back("w-0-new")
-    assert held is not None
+    held = answered(leader.held_back("w-0-new"))
     increment, whole = decode_stored(held["stock-x"])
     assert (increment.assigned, increment.revoked, whole) == (NOTHING, NOTHING, None)
     assert (increment.leader, increment.config_offset) == ("w-0-new", ASSIGNMENT.config_offset)
@@ -317,11 +309,9 @@ def test_the_leader_stops_asking_for_rounds_that_do_not_end_a_doubt() -> None:
     wanted = []
     for generation in range(6, 6 + HELD_BACK_ROUNDS + 2):
         leader.view([RoundMember("w-0-x", "w-0", state(None)), silent], generation, "w-0-x")
-        held = leader.held_back("w-0-x")
-        assert held is not None
+        held = answered(leader.held_back("w-0-x"))
         wanted.append(leader.received(held["w-0-x"], generation, "w-0-x", "http://w-0/", 7, NOTHING).round_wanted)
     assert wanted == [True] * HELD_BACK_ROUNDS + [False] * 2
     leader.view([RoundMember("w-0-x", "w-0", state(None)), replace(silent, metadata=state(ASSIGNMENT))], 20, "w-0-x")
-    held = leader.held_back("w-0-x")
-    assert held is not None
+    held = answered(leader.held_back("w-0-x"))
     assert leader.received(held["w-0-x"], 20, "w-0-x", "http://w-0/", 7, NOTHING).round_wanted

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered, expect
 from conformance.consumer_bench import (
     CURRENT,
     EPOCH,
@@ -69,9 +70,7 @@ def bench() -> ConsumerBench:
 )
 def test_validation(bench: ConsumerBench, change: dict[str, object], code: ErrorCode) -> None:
     """GroupCoordinatorServiceTest.testConsumerHeartbeatRequestValidation."""
-    answer = bench.send(replace(JOIN, **change))  # type: ignore[arg-type]
-    assert answer is not None
-    assert answer.error_code is code
+    assert answered(bench.send(replace(JOIN, **change))).error_code is code
     assert (bench.coordinator.groups == {}) is (code is not NONE)
 
 
@@ -80,9 +79,7 @@ def test_access() -> None:
     denied = {("eve", "READ"), ("eve", "DESCRIBE")}
     settings = BrokerSettings(is_denied=lambda principal, operation, group: (principal, operation) in denied)
     bench = ConsumerBench(settings)
-    refused = bench.send(replace(JOIN, principal="eve"))
-    assert refused is not None
-    assert refused.error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert answered(bench.send(replace(JOIN, principal="eve"))).error_code is ErrorCode.GROUP_AUTHORIZATION_FAILED
     assert bench.join("m1").error_code is NONE
     described = bench.send(ConsumerGroupDescribeRequest(group_ids=(GROUP,), principal="eve"))
     assert isinstance(described, ConsumerGroupDescribeResponse)
@@ -265,8 +262,7 @@ def test_describe(bench: ConsumerBench, api_version: int) -> None:
         targets={"m1": (("bar", (2,)),)},
     )
     request = ConsumerGroupDescribeRequest(group_ids=(GROUP, "none", ""), api_version=api_version)
-    answer = bench.send(request)
-    assert isinstance(answer, ConsumerGroupDescribeResponse)
+    answer = expect(ConsumerGroupDescribeResponse, bench.send(request))
     found, missing, empty = answer.groups
     assert (found.group_state, found.group_epoch, found.assignor_name) == ("Reconciling", 10, "range")
     first, second = found.members
@@ -330,8 +326,7 @@ def test_compacted_log_with_a_partition_that_moved() -> None:
 )
 def test_group_config_bounds(bench: ConsumerBench, configs: dict[str, str | None], code: ErrorCode) -> None:
     """GroupConfigTest.testInvalidProps…; the group need not exist."""
-    answer = bench.send(AlterGroupConfigRequest(group_id=GROUP, configs=tuple(configs.items())))
-    assert answer is not None
+    answer = answered(bench.send(AlterGroupConfigRequest(group_id=GROUP, configs=tuple(configs.items()))))
     assert answer.error_code is code
     stored = {k: v for k, v in configs.items() if v is not None} if code is NONE else {}
     assert bench.coordinator.group_configs.get(GROUP, {}) == stored

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from conformance.answers import expect
 from conformance.consumer_bench import GROUP, ConsumerBench, protocols
 from coordinator_model.assignors.subscription import decode_assignment, to_pairs, to_topic_partitions
 from coordinator_model.base.errors import ErrorCode
@@ -149,8 +150,7 @@ class Player:
 
     @staticmethod
     def persisted(bench: ConsumerBench) -> object:
-        group = bench.coordinator.groups[GROUP]
-        assert isinstance(group, ConsumerGroup)
+        group = expect(ConsumerGroup, bench.coordinator.groups[GROUP])
         counts = (group.name_counts, group.regex_counts, group.assignor_counts, group.classic_protocol_counts)
         epochs = (group.group_epoch, group.assignment_epoch, group.assignment_timestamp_ms, group.metadata_hash)
         return group.members, group.static_members, group.targets, group.owner_epochs, counts, epochs, group.state

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 import pytest
 
@@ -43,12 +44,8 @@ def step(
     own = (*current.assigned, *current.pending_revocation)
     held = dict.fromkeys(own, current.member_epoch) | dict.fromkeys(taken, 10)
     reconciliation = Reconciliation(
-        target_epoch=epoch,
-        target=target,
-        subscribed=subscribed,
-        subscription_changed=changed,
-        owner_epoch=lambda p: held.get(p, NOT_OWNED),
-        owned=owned,
+        target_epoch=epoch, target=target, subscribed=subscribed, subscription_changed=changed,
+        owner_epoch=lambda p: held.get(p, NOT_OWNED), owned=owned,
     )
     return reconciliation.next(current)
 
@@ -58,96 +55,76 @@ def shape(current: CurrentAssignment) -> tuple[MemberState, int, int, list[Parti
     return current.state, *epochs, sorted(current.assigned), sorted(current.pending_revocation)
 
 
-def test_stable_to_stable() -> None:
-    """testStableToStable: nothing changes but the epoch."""
+HELD = member(assigned=foo(1, 2, 3))
+REVOKING, REVOKING_TWO = (
+    member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1)),
+    member(state=UNREVOKED, assigned=foo(3), pending=foo(1, 2)),
+)
+WAITING = member(11, UNRELEASED, foo(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "options", "expected"),
+    [
+        # The epoch stays until the member has let go.
+        pytest.param(HELD, foo(3, 4, 5), {"owned": foo(1, 2, 3)}, (UNREVOKED, 10, 10, foo(3), foo(1, 2)),
+                     id="testStableToUnrevokedPartitions"),
+        pytest.param(HELD, foo(3, 4, 5), {}, (UNREVOKED, 10, 10, foo(3), foo(1, 2)),
+                     id="testStableToUnrevokedPartitions, nothing said"),
+        # A member that does not own a partition need not give it up.
+        pytest.param(HELD, foo(3, 4, 5), {"owned": foo(3)}, (STABLE, 11, 10, foo(3, 4, 5), []),
+                     id="testStableToUnreleasedPartitionsWithOwnedPartitionsNotHavingRevokedPartitions"),
+        # It waits for partitions of another member, even of one that is away (-2).
+        pytest.param(HELD, foo(1, 2, 3, 4, 5), {"taken": foo(4)}, (UNRELEASED, 11, 10, foo(1, 2, 3, 5), []),
+                     id="testStableToUnreleasedPartitions"),
+        pytest.param(HELD, foo(1, 2, 3, 4), {"taken": foo(4)}, (UNRELEASED, 11, 10, foo(1, 2, 3), []),
+                     id="testStableToUnreleasedPartitions, nothing free"),
+        pytest.param(REVOKING, foo(2, 3), {"owned": foo(2, 3)}, (STABLE, 11, 10, foo(2, 3), []),
+                     id="testUnrevokedPartitionsToStable"),
+        # Silence is no acknowledgement, and the target epoch may run ahead.
+        pytest.param(REVOKING_TWO, foo(3), {"epoch": 12}, shape(REVOKING_TWO),
+                     id="testRemainsInUnrevokedPartitions, nothing said"),
+        pytest.param(REVOKING_TWO, foo(3), {"epoch": 12, "owned": foo(1, 2, 3)}, shape(REVOKING_TWO),
+                     id="testRemainsInUnrevokedPartitions"),
+        # The next target takes something else away.
+        pytest.param(REVOKING, foo(3), {"epoch": 12, "owned": foo(2, 3)}, (UNREVOKED, 10, 10, foo(3), foo(2)),
+                     id="testUnrevokedPartitionsToUnrevokedPartitions"),
+        pytest.param(REVOKING, foo(2, 3, 4), {"owned": foo(2, 3), "taken": foo(4)},
+                     (UNRELEASED, 11, 10, foo(2, 3), []), id="testUnrevokedPartitionsToUnreleasedPartitions"),
+        # Its own revoked partition is not unreleased.
+        pytest.param(REVOKING, foo(1, 2, 3), {"epoch": 12, "owned": foo(2, 3)}, (STABLE, 12, 10, foo(1, 2, 3), []),
+                     id="testUnrevokedPartitionsToStableWithReturnedPartitionsPendingRevocation"),
+        pytest.param(WAITING, foo(2, 3, 4), {}, (STABLE, 11, 11, foo(2, 3, 4), []),
+                     id="testUnreleasedPartitionsToStableWithNewPartitions"),
+        pytest.param(WAITING, foo(2, 3, 4), {"taken": foo(4)}, (UNRELEASED, 11, 11, foo(2, 3), []),
+                     id="testUnreleasedPartitionsToUnreleasedPartitions"),
+        # A newer target takes away what it has.
+        pytest.param(WAITING, foo(3), {"epoch": 12, "owned": foo(2, 3)}, (UNREVOKED, 11, 11, foo(3), foo(2)),
+                     id="testUnreleasedPartitionsToUnrevokedPartitions"),
+        # A target computed before the subscription changed is not followed for other topics.
+        pytest.param(member(), foo(1) + bar(1), {"subscribed": ["foo"]}, (STABLE, 11, 10, foo(1), []),
+                     id="testStableToStableWithAssignmentTopicsNoLongerInSubscription"),
+        pytest.param(member(state=UNREVOKED, assigned=foo(2) + bar(2), pending=foo(1)), foo(2) + bar(2),
+                     {"owned": foo(1, 2) + bar(2), "subscribed": ["foo"], "changed": True},
+                     (UNREVOKED, 10, 10, foo(2), bar(2) + foo(1)),
+                     id="testRemainsInUnrevokedPartitionsWithAssignmentTopicsNoLongerInSubscription"),
+    ],
+)  # fmt: skip
+def test_step(
+    before: CurrentAssignment, target: list[Partition], options: dict[str, Any], expected: tuple[object, ...]
+) -> None:
+    after = step(before, target, **options)
+    assert shape(after) == expected
+    assert (after == before) is (expected == shape(before))
+
+
+def test_partitions_keep_their_epoch_and_what_is_free_is_given_at_once_with_the_new_one() -> None:
+    """testStableToStable, testStableToStableWithNewPartitions."""
     kept = bar(4, 5, 6) + foo(1, 2, 3)
-    after = step(member(assigned=kept), kept)
-    assert shape(after) == (STABLE, 11, 10, kept, [])
-    assert set(after.assigned.values()) == {10}
-
-
-def test_stable_to_stable_with_new_partitions() -> None:
-    """testStableToStableWithNewPartitions: what is free is given at once, with the new epoch."""
-    after = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4) + bar(7))
-    assert shape(after) == (STABLE, 11, 10, bar(7) + foo(1, 2, 3, 4), [])
-    assert {p for p, epoch in after.assigned.items() if epoch == 11} == {("foo", 4), ("bar", 7)}
-
-
-def test_stable_to_unrevoked() -> None:
-    """testStableToUnrevokedPartitions: the epoch stays until the member has let go."""
-    after = step(member(assigned=foo(1, 2, 3)), foo(3, 4, 5), owned=foo(1, 2, 3))
-    assert shape(after) == (UNREVOKED, 10, 10, foo(3), foo(1, 2))
-    assert step(member(assigned=foo(1, 2, 3)), foo(3, 4, 5), owned=None).state is UNREVOKED
-
-
-def test_stable_to_stable_when_the_revoked_is_not_owned() -> None:
-    """testStableToUnreleasedPartitionsWithOwnedPartitionsNotHavingRevokedPartitions:
-    a member that does not own it need not give it up.
-    """
-    after = step(member(assigned=foo(1, 2, 3)), foo(3, 4, 5), owned=foo(3))
-    assert shape(after) == (STABLE, 11, 10, foo(3, 4, 5), [])
-
-
-def test_stable_to_unreleased() -> None:
-    """testStableToUnreleasedPartitions: it waits for partitions of another member, even of one that is away (-2)."""
-    after = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4, 5), taken=foo(4))
-    assert shape(after) == (UNRELEASED, 11, 10, foo(1, 2, 3, 5), [])
-    nothing_free = step(member(assigned=foo(1, 2, 3)), foo(1, 2, 3, 4), taken=foo(4))
-    assert shape(nothing_free) == (UNRELEASED, 11, 10, foo(1, 2, 3), [])
-
-
-def test_unrevoked_to_stable() -> None:
-    """testUnrevokedPartitionsToStable: all let go, nothing to get."""
-    after = step(member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1)), foo(2, 3), owned=foo(2, 3))
-    assert shape(after) == (STABLE, 11, 10, foo(2, 3), [])
-
-
-@pytest.mark.parametrize("owned", [None, foo(1, 2, 3)])
-def test_unrevoked_stays(owned: list[Partition] | None) -> None:
-    """testRemainsInUnrevokedPartitions: silence is no acknowledgement, and the target epoch may run ahead."""
-    before = member(state=UNREVOKED, assigned=foo(3), pending=foo(1, 2))
-    assert step(before, foo(3), epoch=12, owned=owned) is before
-
-
-def test_unrevoked_to_unrevoked_of_a_newer_target() -> None:
-    """testUnrevokedPartitionsToUnrevokedPartitions: the next target takes something else away."""
-    before = member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1))
-    after = step(before, foo(3), epoch=12, owned=foo(2, 3))
-    assert shape(after) == (UNREVOKED, 10, 10, foo(3), foo(2))
-
-
-def test_unrevoked_to_unreleased() -> None:
-    """testUnrevokedPartitionsToUnreleasedPartitions."""
-    before = member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1))
-    after = step(before, foo(2, 3, 4), owned=foo(2, 3), taken=foo(4))
-    assert shape(after) == (UNRELEASED, 11, 10, foo(2, 3), [])
-
-
-def test_pending_partition_may_come_back() -> None:
-    """testUnrevokedPartitionsToStableWithReturnedPartitionsPendingRevocation:
-    its own revoked partition is not unreleased.
-    """
-    before = member(state=UNREVOKED, assigned=foo(2, 3), pending=foo(1))
-    after = step(before, foo(1, 2, 3), epoch=12, owned=foo(2, 3))
-    assert shape(after) == (STABLE, 12, 10, foo(1, 2, 3), [])
-
-
-def test_unreleased_to_stable() -> None:
-    """testUnreleasedPartitionsToStableWithNewPartitions: it became free."""
-    after = step(member(11, UNRELEASED, foo(2, 3)), foo(2, 3, 4))
-    assert shape(after) == (STABLE, 11, 11, foo(2, 3, 4), [])
-
-
-def test_unreleased_stays() -> None:
-    """testUnreleasedPartitionsToUnreleasedPartitions."""
-    after = step(member(11, UNRELEASED, foo(2, 3)), foo(2, 3, 4), taken=foo(4))
-    assert shape(after) == (UNRELEASED, 11, 11, foo(2, 3), [])
-
-
-def test_unreleased_to_unrevoked() -> None:
-    """testUnreleasedPartitionsToUnrevokedPartitions: a newer target takes away what it has."""
-    after = step(member(11, UNRELEASED, foo(2, 3)), foo(3), epoch=12, owned=foo(2, 3))
-    assert shape(after) == (UNREVOKED, 11, 11, foo(3), foo(2))
+    for new in ([], bar(7) + foo(4)):
+        after = step(member(assigned=kept), kept + new)
+        assert shape(after) == (STABLE, 11, 10, sorted(kept + new), [])
+        assert after.assigned == with_epoch(kept, 10) | with_epoch(new, 11)
 
 
 def test_unknown_state_starts_over() -> None:
@@ -172,18 +149,3 @@ def test_changed_subscription_takes_partitions_before_a_new_target(owned: list[P
         assert shape(after) == (STABLE, 10, 10, foo(1), [])
     else:
         assert shape(after) == (UNREVOKED, 10, 10, foo(1), bar(1))
-
-
-def test_changed_subscription_of_a_revoking_member_adds_to_what_it_revokes() -> None:
-    """testRemainsInUnrevokedPartitionsWithAssignmentTopicsNoLongerInSubscription."""
-    before = member(state=UNREVOKED, assigned=foo(2) + bar(2), pending=foo(1))
-    after = step(before, foo(2) + bar(2), owned=foo(1, 2) + bar(2), subscribed=["foo"], changed=True)
-    assert shape(after) == (UNREVOKED, 10, 10, foo(2), bar(2) + foo(1))
-
-
-def test_unsubscribed_topics_are_no_target() -> None:
-    """testStableToStableWithAssignmentTopicsNoLongerInSubscription:
-    a target computed before the subscription changed is not followed for other topics.
-    """
-    after = step(member(), foo(1) + bar(1), subscribed=["foo"])
-    assert shape(after) == (STABLE, 11, 10, foo(1), [])

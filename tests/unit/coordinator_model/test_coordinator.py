@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from conformance.answers import expect
 from conformance.classic_bench import BOTH, GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.messages import (
@@ -31,12 +32,6 @@ from coordinator_model.classic.member import GroupMetadata
 from coordinator_model.share.messages import ShareGroupHeartbeatRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
 
 # reading and deleting groups ------------------------------------------------------------------------------------------
 
@@ -82,8 +77,7 @@ def test_list_groups_by_state_and_type(bench: ClassicBench) -> None:
     join_consumer_group(bench, "modern")
 
     def listed(**filters: tuple[str, ...]) -> dict[str, tuple[str, str, str]]:
-        answer = bench.send(ListGroupsRequest(**filters)).response  # type: ignore[arg-type]
-        assert isinstance(answer, ListGroupsResponse)
+        answer = expect(ListGroupsResponse, bench.send(ListGroupsRequest(**filters)).response)
         return {g.group_id: (g.protocol_type, g.group_state, g.group_type) for g in answer.groups}
 
     assert listed() == {
@@ -103,8 +97,7 @@ def test_delete_groups(bench: ClassicBench) -> None:
     bench.join()
 
     def delete(*group_ids: str) -> list[ErrorCode]:
-        answer = bench.send(DeleteGroupsRequest(group_ids=group_ids)).response
-        assert isinstance(answer, DeleteGroupsResponse)
+        answer = expect(DeleteGroupsResponse, bench.send(DeleteGroupsRequest(group_ids=group_ids)).response)
         return [error for _, error in answer.results]
 
     assert delete(GROUP, "nowhere") == [ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_ID_NOT_FOUND]
@@ -122,8 +115,7 @@ def test_delete_groups(bench: ClassicBench) -> None:
 
 
 def test_find_coordinator(bench: ClassicBench) -> None:
-    answer = bench.send(FindCoordinatorRequest(keys=("a", "b"))).response
-    assert isinstance(answer, FindCoordinatorResponse)
+    answer = expect(FindCoordinatorResponse, bench.send(FindCoordinatorRequest(keys=("a", "b"))).response)
     assert [(c.key, c.node_id, c.host, c.port, c.error_code) for c in answer.coordinators] == [
         ("a", 1, "127.0.0.1", 9092, NONE),
         ("b", 1, "127.0.0.1", 9092, NONE),
@@ -170,9 +162,7 @@ def test_access_to_many_groups() -> None:
     deleted = bench.send(DeleteGroupsRequest(group_ids=(GROUP,), principal="User:m")).response
     assert isinstance(deleted, DeleteGroupsResponse)
     assert deleted.results == ((GROUP, denied),)
-    listed = bench.send(ListGroupsRequest(principal="User:m")).response
-    assert isinstance(listed, ListGroupsResponse)
-    assert listed.groups == ()
+    assert expect(ListGroupsResponse, bench.send(ListGroupsRequest(principal="User:m")).response).groups == ()
     found = bench.send(FindCoordinatorRequest(keys=(GROUP,), principal="User:m")).response
     assert isinstance(found, FindCoordinatorResponse)
     assert [(c.node_id, c.error_code) for c in found.coordinators] == [(-1, denied)]

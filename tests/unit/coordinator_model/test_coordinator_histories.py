@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,29 +16,13 @@ from coordinator_model.coordinator import GroupCoordinator
 
 from .coordinator_bench import commit
 
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 Move = tuple[str, int, int]
 MOVES = st.lists(
     st.tuples(
         st.sampled_from(
             [
-                "join",
-                "rejoin",
-                "sync",
-                "round",
-                "round",
-                "round",
-                "heartbeat",
-                "leave",
-                "commit",
-                "advance",
-                "fail over",
-                "refuse",
+                "join", "rejoin", "sync", "round", "round", "round", "heartbeat", "leave", "commit", "advance",
+                "fail over", "refuse",
             ]
         ),
         st.integers(0, 3),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -24,22 +22,11 @@ from coordinator_model.streams.messages import StreamsGroupHeartbeatRequest, Sub
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch, join_consumer_group
 
 
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
-
-
 def join_streams_group(bench: ClassicBench) -> None:
     bench.coordinator.image = TopicImage({"t": 1})
     joined = StreamsGroupHeartbeatRequest(
-        group_id=GROUP,
-        member_id="m",
-        process_id="p",
-        rebalance_timeout_ms=1_000,
-        topology=Topology(0, (Subtopology("s", ("t",)),)),
-        active_tasks=(),
-        standby_tasks=(),
-        warmup_tasks=(),
+        group_id=GROUP, member_id="m", process_id="p", rebalance_timeout_ms=1_000,
+        topology=Topology(0, (Subtopology("s", ("t",)),)), active_tasks=(), standby_tasks=(), warmup_tasks=(),
     )
     assert bench.send(joined).error is NONE
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from conformance.classic_bench import GROUP, ClassicBench
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.offset_messages import TxnOffsetCommitRequest
 
 from .coordinator_bench import NONE, UNKNOWN, commit, fetch
-
-
-@pytest.fixture
-def bench() -> ClassicBench:
-    return ClassicBench()
 
 
 def test_member_commits_and_anybody_fetches(bench: ClassicBench) -> None:
@@ -65,31 +58,23 @@ def test_commit_counts_as_a_heartbeat(bench: ClassicBench) -> None:
     assert bench.group.members == {}
 
 
-def test_commit_while_the_rebalance_completes(bench: ClassicBench) -> None:
-    """ClassicGroup.validateOffsetCommit."""
-    answer = bench.join("x")
-    bench.advance(3_000)
-    assert commit(bench, answer.joined.member_id, "x", 1) is ErrorCode.REBALANCE_IN_PROGRESS
-
-
 def test_transactional_offsets_count_when_the_transaction_ends(bench: ClassicBench) -> None:
-    """OffsetMetadataManagerTest.testConsumerGroupTransactionalOffsetCommit and testCompleteTransaction…."""
+    """OffsetMetadataManagerTest.testGenericGroupTransactionalOffsetCommit, …WithUnknownMemberId,
+    …WithIllegalGenerationId and testCompleteTransaction….
+    """
     (m1,) = bench.stable("x")
 
     def txn(member_id: str, instance_id: str | None, generation_id: int, producer_id: int, offset: int) -> ErrorCode:
         request = TxnOffsetCommitRequest(
-            group_id=GROUP,
-            producer_id=producer_id,
-            generation_id=generation_id,
-            member_id=member_id,
-            group_instance_id=instance_id,
-            offsets=(("t", producer_id, offset),),
+            group_id=GROUP, producer_id=producer_id, generation_id=generation_id, member_id=member_id,
+            group_instance_id=instance_id, offsets=(("t", producer_id, offset),),
         )
         return bench.send(request).error
 
     assert txn(m1, "x", 1, 1, 10) is NONE
     assert txn("", None, -1, 2, 20) is NONE
     assert txn("made-up", "x", 1, 3, 30) is ErrorCode.FENCED_INSTANCE_ID
+    assert txn("made-up", None, 1, 3, 30) is UNKNOWN
     assert txn(m1, "x", 2, 3, 30) is ErrorCode.ILLEGAL_GENERATION
     assert fetch(bench) == ()
     bench.log += bench.coordinator.end_transaction(1, 0, committed=True).records

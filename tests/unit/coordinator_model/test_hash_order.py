@@ -13,10 +13,7 @@ from coordinator_model.coordinator import GroupCoordinator
 def test_buckets_are_those_of_java() -> None:
     """String.hashCode of "range" is 108280125: spread over 16 buckets it is 9."""
     assert {name: bucket(name) for name in ("range", "roundrobin", "sticky", "cooperative-sticky")} == {
-        "range": 9,
-        "roundrobin": 10,
-        "sticky": 8,
-        "cooperative-sticky": 15,
+        "range": 9, "roundrobin": 10, "sticky": 8, "cooperative-sticky": 15,
     }
     assert bucket("") == 0
     assert bucket("ä€😀") in range(16)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conformance.answers import answered, expect
 from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -47,15 +48,11 @@ def beat(member_id: str, epoch: int = 0, topics: tuple[str, ...] | None = None) 
 
 
 def send(broker: GroupCoordinator, request: ShareGroupHeartbeatRequest, now_ms: int) -> ShareGroupHeartbeatResponse:
-    response = broker.handle(request, now_ms).response
-    assert isinstance(response, ShareGroupHeartbeatResponse)
-    return response
+    return expect(ShareGroupHeartbeatResponse, broker.handle(request, now_ms).response)
 
 
 def group(broker: GroupCoordinator) -> ShareGroup:
-    found = broker.groups[GROUP]
-    assert isinstance(found, ShareGroup)
-    return found
+    return expect(ShareGroup, broker.groups[GROUP])
 
 
 def test_first_member_gets_everything_at_epoch_2() -> None:
@@ -204,19 +201,14 @@ def test_requests_of_other_group_types() -> None:
     broker.handle(beat("m1"), 0)
 
     def error(request: object) -> ErrorCode:
-        response = broker.handle(request, 1).response  # type: ignore[arg-type]
-        assert response is not None
-        return response.error_code
+        return answered(broker.handle(request, 1).response).error_code
 
     assert error(JoinGroupRequest(group_id=GROUP)) is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     assert error(SyncGroupRequest(group_id=GROUP, generation_id=1, member_id="m1")) is ErrorCode.UNKNOWN_MEMBER_ID
     assert (
         error(
             ConsumerGroupHeartbeatRequest(
-                group_id=GROUP,
-                member_id="m1",
-                rebalance_timeout_ms=1_000,
-                subscribed_topic_names=("foo",),
+                group_id=GROUP, member_id="m1", rebalance_timeout_ms=1_000, subscribed_topic_names=("foo",),
                 topic_partitions=(),
             )
         )
@@ -264,10 +256,7 @@ def test_describe() -> None:
     assert isinstance(response, ShareGroupDescribeResponse)
     found, missing = response.groups
     assert (found.group_state, found.group_epoch, found.assignment_epoch, found.assignor_name) == (
-        "Stable",
-        2,
-        2,
-        "simple",
+        "Stable", 2, 2, "simple",
     )
     assert [(m.member_id, m.member_epoch, m.assignment) for m in found.members] == [("m1", 2, (("foo", (0, 1, 2)),))]
     assert (missing.error_code, missing.group_state) == (ErrorCode.GROUP_ID_NOT_FOUND, "Dead")

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from conformance.answers import answered, expect
+from conformance.streams_app import types
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
 from coordinator_model.base.messages import (
@@ -18,7 +20,7 @@ from coordinator_model.base.messages import (
     ListGroupsResponse,
     MemberIdentity,
 )
-from coordinator_model.base.records import Record, RecordType
+from coordinator_model.base.records import RecordType
 from coordinator_model.base.settings import BrokerSettings
 from coordinator_model.coordinator import GroupCoordinator
 from coordinator_model.streams.messages import (
@@ -34,15 +36,10 @@ from coordinator_model.streams.messages import (
 from .streams_bench import GROUP, TOPOLOGY, beat, coordinator, group, join, send
 
 
-def types(records: tuple[Record, ...]) -> list[RecordType]:
-    return [record.record_type for record in records]
-
-
 def test_first_member_writes_six_records_and_is_at_epoch_2() -> None:
     """testMemberJoinsEmptyStreamsGroup."""
     result = coordinator().handle(join("m1"), 7)
-    response = result.response
-    assert isinstance(response, StreamsGroupHeartbeatResponse)
+    response = expect(StreamsGroupHeartbeatResponse, result.response)
     assert (response.member_epoch, response.heartbeat_interval_ms, response.status) == (2, 5_000, ())
     assert (response.active_tasks, response.standby_tasks, response.warmup_tasks) == ((("s", (0, 1, 2, 3)),), (), ())
     assert types(result.records) == [
@@ -60,8 +57,7 @@ def test_nothing_new_means_no_record_and_no_tasks_in_the_answer() -> None:
     broker = coordinator()
     broker.handle(join("m1"), 0)
     result = broker.handle(beat("m1", 2), 10)
-    response = result.response
-    assert isinstance(response, StreamsGroupHeartbeatResponse)
+    response = expect(StreamsGroupHeartbeatResponse, result.response)
     assert (response.active_tasks, response.standby_tasks, response.warmup_tasks) == (None, None, None)
     assert result.records == ()
 
@@ -178,8 +174,10 @@ def test_shutdown_of_the_application_reaches_all_until_the_group_is_empty() -> N
     broker = coordinator()
     broker.handle(join("m1"), 0)
     broker.handle(join("m2", "q"), 1)
-    broker.handle(beat("m1", -1, shutdown_application=True), 2)
-    assert Status.SHUTDOWN_APPLICATION in dict(send(broker, beat("m2", 3), 3).status)
+    assert send(broker, beat("m1", -1, shutdown_application=True), 2).status == ()
+    ((status, detail),) = send(broker, beat("m2", 3), 3).status
+    assert status is Status.SHUTDOWN_APPLICATION
+    assert "m1" in detail
     broker.handle(beat("m2", -1), 4)
     assert send(broker, join("m3"), 5).status == ()
 
@@ -233,8 +231,7 @@ def test_empty_groups_change_their_type_with_the_next_join() -> None:
     """testStreamsGroupHeartbeatWithEmptyClassicGroup, testClassicGroupJoinWithEmptyStreamsGroup, …WithNonEmpty…."""
     broker = coordinator()
     log = list(broker.handle(join("m1"), 0).records)
-    refused = broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 1).response
-    assert refused is not None
+    refused = answered(broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 1).response)
     assert refused.error_code is ErrorCode.INCONSISTENT_GROUP_PROTOCOL
     log += broker.handle(beat("m1", -1), 2).records
     log += broker.handle(JoinGroupRequest(group_id=GROUP, group_instance_id="c"), 3).records
@@ -254,11 +251,13 @@ def test_empty_groups_change_their_type_with_the_next_join() -> None:
 
 
 def test_listing_and_deleting() -> None:
-    """testListGroups, testStreamsGroupDelete…: a group with members stays; without them its tombstones are written."""
+    """testListGroups, testStreamsGroupDelete…: a group with members stays; without them its tombstones are written.
+
+    testStreamsGroupDeleteCancelsInitialRebalanceTimer.
+    """
     broker = coordinator(streams_initial_rebalance_delay_ms=3_000)
     log = list(broker.handle(join("m1"), 0).records)
-    listed = broker.handle(ListGroupsRequest(), 1).response
-    assert isinstance(listed, ListGroupsResponse)
+    listed = expect(ListGroupsResponse, broker.handle(ListGroupsRequest(), 1).response)
     assert listed.groups == (ListedGroup(GROUP, "streams", "Assigning", "Streams"),)
     for expected in (ErrorCode.NON_EMPTY_GROUP, ErrorCode.NONE):
         result = broker.handle(DeleteGroupsRequest(group_ids=(GROUP,)), 2)
@@ -266,7 +265,7 @@ def test_listing_and_deleting() -> None:
         assert result.response.results == ((GROUP, expected),)
         log += result.records
         log += broker.handle(beat("m1", -1), 3).records
-    assert (broker.groups, broker.expire(3_000).records) == ({}, ())
+    assert (broker.groups, broker.timers.of_group(GROUP), broker.expire(3_000).records) == ({}, (), ())
     loaded = coordinator()
     loaded.replay(log)
     assert loaded.groups == {}

@@ -55,20 +55,14 @@ def test_a_newcomer_takes_one_task_and_the_others_stay() -> None:
 def test_tasks_follow_capacity_not_processes() -> None:
     """shouldAssignBasedOnCapacity: two threads in one process get two tasks, one in another gets one."""
     members: dict[str, Previous] = {
-        "m1": ("p1", set(), set()),
-        "m21": ("p2", set(), set()),
-        "m22": ("p2", set(), set()),
+        "m1": ("p1", set(), set()), "m21": ("p2", set(), set()), "m22": ("p2", set(), set()),
     }
     assert sorted(len(tasks) for tasks in active(assign(3, members)).values()) == [1, 1, 1]
 
 
 def test_a_standby_without_room_does_not_get_the_task() -> None:
     """shouldAssignBasedOnCapacityWhenMultipleClientHaveStandbyTasks."""
-    members: dict[str, Previous] = {
-        "m1": ("p1", {0}, {1}),
-        "m21": ("p2", {2}, {1}),
-        "m22": ("p2", set(), set()),
-    }
+    members: dict[str, Previous] = {"m1": ("p1", {0}, {1}), "m21": ("p2", {2}, {1}), "m22": ("p2", set(), set())}
     assert active(assign(3, members)) == {"m1": {0}, "m21": {2}, "m22": {1}}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from conformance.answers import answered
 from coordinator_model.assignors.subscription import to_topic_partitions
 from coordinator_model.base.config_messages import AlterGroupConfigRequest
 from coordinator_model.base.errors import ErrorCode
@@ -58,9 +59,7 @@ def test_groups_have_their_own_settings_within_the_brokers_bounds() -> None:
 
     def alter(name: str, value: str) -> ErrorCode:
         request = AlterGroupConfigRequest(group_id=GROUP, configs=((f"streams.{name}", value),))
-        response = broker.handle(request, 0).response
-        assert response is not None
-        return response.error_code
+        return answered(broker.handle(request, 0).response).error_code
 
     assert alter("num.standby.replicas", "1") is ErrorCode.NONE
     assert alter("initial.rebalance.delay.ms", "2000") is ErrorCode.NONE
@@ -129,9 +128,7 @@ def test_a_standby_becomes_active_in_place_once_the_owner_released() -> None:
     assert (waiting.assigned.standby, dict(waiting.assigned.active)) == (frozenset({A}), {})
     granted = step(waiting, target, Holders(standby={A: {"p"}}))
     assert (granted.state, dict(granted.assigned.active), granted.assigned.standby) == (
-        MemberState.STABLE,
-        {A: 2},
-        frozenset(),
+        MemberState.STABLE, {A: 2}, frozenset(),
     )
     assert not granted.pending_revocation
 
@@ -142,9 +139,7 @@ def test_a_standby_stays_until_the_member_has_revoked_what_it_must() -> None:
     target = Tasks(active=frozenset({A}))
     revoking = step(start, target, Holders(active={B: "p"}, standby={A: {"p"}}))
     assert (revoking.state, dict(revoking.assigned.active), revoking.assigned.standby) == (
-        MemberState.UNREVOKED_TASKS,
-        {},
-        frozenset({A}),
+        MemberState.UNREVOKED_TASKS, {}, frozenset({A}),
     )
     assert (dict(revoking.pending_revocation.active), revoking.pending_revocation.standby) == ({B: 1}, frozenset())
     done = step(revoking, target, Holders(active={B: "p"}, standby={A: {"p"}}), Tasks(standby=frozenset({A})))
@@ -166,15 +161,11 @@ def test_a_warmup_becomes_standby_and_back_without_a_revocation() -> None:
     """CurrentAssignmentBuilderTest, replica roles."""
     warm = step(current(standby=frozenset({A})), Tasks(warmup=frozenset({A})), Holders(standby={A: {"p"}}))
     assert (warm.state, warm.assigned.warmup, warm.assigned.standby) == (
-        MemberState.STABLE,
-        frozenset({A}),
-        frozenset(),
+        MemberState.STABLE, frozenset({A}), frozenset(),
     )
     cold = step(current(warmup=frozenset({A})), Tasks(standby=frozenset({A})), Holders(warmup={A: {"p"}}))
     assert (cold.state, cold.assigned.standby, cold.assigned.warmup) == (
-        MemberState.STABLE,
-        frozenset({A}),
-        frozenset(),
+        MemberState.STABLE, frozenset({A}), frozenset(),
     )
 
 

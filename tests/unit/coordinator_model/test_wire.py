@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conformance.answers import answered
 from coordinator_model.base import messages as m
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
@@ -22,9 +23,7 @@ def broker() -> Broker:
     coordinator = GroupCoordinator(image=TopicImage({"orders": 1}))
 
     def submit(request: m.Request) -> m.Response:
-        response = coordinator.handle(request, 0).response
-        assert response is not None
-        return response
+        return answered(coordinator.handle(request, 0).response)
 
     return Broker(coordinator, "127.0.0.1", 9092, TopicIds(lambda: coordinator.image), submit)
 

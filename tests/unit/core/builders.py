@@ -42,10 +42,7 @@ def id_of(ordinal: int) -> str:
 
 def spec(**changes: Any) -> StaticGroupSpec:
     body: dict[str, Any] = {
-        "workloadRef": {"name": "web"},
-        "connectionRef": {"name": "kafka"},
-        "groupId": "orders",
-        "protocol": "Classic",
+        "workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "protocol": "Classic",
     }
     body.update(changes)
     return StaticGroupSpec.model_validate(body)
@@ -53,10 +50,8 @@ def spec(**changes: Any) -> StaticGroupSpec:
 
 def terminated(name: str = "app", **changes: Any) -> ContainerView:
     values: dict[str, Any] = {
-        "phase": ContainerPhase.TERMINATED,
-        "container_id": f"containerd://{name}",
-        "finished_at": "2026-11-21T10:00:00Z",
-        "reason": "Completed",
+        "phase": ContainerPhase.TERMINATED, "container_id": f"containerd://{name}",
+        "finished_at": "2026-11-21T10:00:00Z", "reason": "Completed",
     }
     return ContainerView(name=name, **(values | changes))
 
@@ -67,19 +62,10 @@ def running(name: str = "app") -> ContainerView:
 
 def pod_version(ordinal: int = 2, uid: str = "u2", resource_version: int = 100, **changes: Any) -> PodVersion:
     values: dict[str, Any] = {
-        "namespace": "shop",
-        "name": f"web-{ordinal}",
-        "uid": uid,
-        "resource_version": resource_version,
-        "node_name": "n1",
-        "phase": "Running",
-        "phase_manager": "kubelet",
-        "phase_has_statuses": True,
-        "created_at_s": NOW_S - 600,
-        "required": (running(),),
-        "started_containers": frozenset({"app"}),
-        "instance_ids": frozenset({id_of(ordinal)}),
-        "session_timeouts_ms": (SESSION_TIMEOUT_MS,),
+        "namespace": "shop", "name": f"web-{ordinal}", "uid": uid, "resource_version": resource_version,
+        "node_name": "n1", "phase": "Running", "phase_manager": "kubelet", "phase_has_statuses": True,
+        "created_at_s": NOW_S - 600, "required": (running(),), "started_containers": frozenset({"app"}),
+        "instance_ids": frozenset({id_of(ordinal)}), "session_timeouts_ms": (SESSION_TIMEOUT_MS,),
     }
     return PodVersion(**(values | changes))
 
@@ -93,9 +79,7 @@ def ended(ordinal: int = 2, uid: str = "u2", resource_version: int = 110, **chan
     )
 
 
-def known_pod(
-    ordinal: int = 2, uid: str = "u2", state: PodState = PodState.LIVE, **changes: Any
-) -> KnownPod:
+def known_pod(ordinal: int = 2, uid: str = "u2", state: PodState = PodState.LIVE, **changes: Any) -> KnownPod:
     values: dict[str, Any] = {
         "namespace": "shop",
         "pod_name": f"web-{ordinal}",
@@ -144,10 +128,7 @@ def member(ordinal: int, member_id: str | None = None, **changes: Any) -> Member
 
 def group(*members: MemberView, **changes: Any) -> GroupView:
     values: dict[str, Any] = {
-        "group_id": "orders",
-        "group_type": GroupType.CLASSIC,
-        "state": "Stable",
-        "coordinator": COORDINATOR,
+        "group_id": "orders", "group_type": GroupType.CLASSIC, "state": "Stable", "coordinator": COORDINATOR,
         "protocol_type": "consumer",
     }
     return GroupView(members=members, **(values | changes))
@@ -155,9 +136,7 @@ def group(*members: MemberView, **changes: Any) -> GroupView:
 
 def injected(**changes: Any) -> Injected:
     values: dict[str, Any] = {
-        "scope": SCOPE,
-        "method": "Policy",
-        "id_template": f"{{podName}}.{SCOPE}",
+        "scope": SCOPE, "method": "Policy", "id_template": f"{{podName}}.{SCOPE}",
         "session_timeout_ms": SESSION_TIMEOUT_MS,
     }
     return Injected(**(values | changes))
@@ -188,12 +167,7 @@ def history(
 
 def fresh(**changes: Any) -> FreshRead:
     """The ordinal is not wanted, no pod has the name, and the watch has passed the read."""
-    values: dict[str, Any] = {
-        "is_expected": False,
-        "objects": (),
-        "resource_version": 120,
-        "barrier_passed": True,
-    }
+    values: dict[str, Any] = {"is_expected": False, "objects": (), "resource_version": 120, "barrier_passed": True}
     return FreshRead(**(values | changes))
 
 
@@ -205,9 +179,7 @@ def attributed(member_id: str = "m2", *carriers: str, first_seen_s: float = NOW_
 def suspect(uid: str = "z", ordinal: int = 2, **changes: Any) -> Suspect:
     """A pod that was deleted without an end a minute ago."""
     values: dict[str, Any] = {
-        "namespace": "shop",
-        "pod_name": f"web-{ordinal}",
-        "instance_ids": frozenset({id_of(ordinal)}),
+        "namespace": "shop", "pod_name": f"web-{ordinal}", "instance_ids": frozenset({id_of(ordinal)}),
         "since_s": NOW_S - 60,
     }
     return Suspect(uid=uid, **(values | changes))
@@ -243,8 +215,7 @@ def evidence(
 ) -> dict[str, Evidence]:
     """What was gathered of departed seats; everything was read afresh unless it is said what."""
     return {
-        key: Evidence(chain=chain, fresh=fresh() if reads is None else reads.get(key))
-        for key, chain in chains.items()
+        key: Evidence(chain=chain, fresh=fresh() if reads is None else reads.get(key)) for key, chain in chains.items()
     }
 
 

@@ -32,13 +32,9 @@ def over(name: str = "app", run: str = "a", finished_at_s: float | None = ENDED_
 def crashed(name: str = "app", run: str = "a", restarts: int = 0, **changes: Any) -> ContainerView:
     """A container whose last run has ended, before the next one is made."""
     values: dict[str, Any] = {
-        "phase": ContainerPhase.TERMINATED,
-        "container_id": f"containerd://{name}-{run}",
-        "finished_at": "2027-01-15T07:59:59Z",
-        "reason": "Error",
-        "restart_count": restarts,
-        "last_end": over(name, run),
-        "may_hold_id": True,
+        "phase": ContainerPhase.TERMINATED, "container_id": f"containerd://{name}-{run}",
+        "finished_at": "2027-01-15T07:59:59Z", "reason": "Error", "restart_count": restarts,
+        "last_end": over(name, run), "may_hold_id": True,
     }
     return ContainerView(name=name, **(values | changes))
 
@@ -46,12 +42,8 @@ def crashed(name: str = "app", run: str = "a", restarts: int = 0, **changes: Any
 def backs_off(name: str = "app", run: str = "a", restarts: int = 0, **changes: Any) -> ContainerView:
     """A container that waits for its next run."""
     values: dict[str, Any] = {
-        "phase": ContainerPhase.WAITING,
-        "container_id": f"containerd://{name}-{run}",
-        "reason": "CrashLoopBackOff",
-        "restart_count": restarts,
-        "last_end": over(name, run),
-        "may_hold_id": True,
+        "phase": ContainerPhase.WAITING, "container_id": f"containerd://{name}-{run}", "reason": "CrashLoopBackOff",
+        "restart_count": restarts, "last_end": over(name, run), "may_hold_id": True,
     }
     return ContainerView(name=name, **(values | changes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
@@ -17,6 +18,7 @@ from staticgroup.core.status.projection import project
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, spec
 
+T = TypeVar("T")
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
 
@@ -61,9 +63,11 @@ def only_guard(decided: Plan) -> Guard:
 
 def acknowledged(**changes: object) -> RemovalRecord:
     values: dict[str, object] = {
-        "instance_id": id_of(2),
-        "member_id": "m2",
-        "coordinator": COORDINATOR,
-        "acknowledged_at_s": NOW_S - 1,
+        "instance_id": id_of(2), "member_id": "m2", "coordinator": COORDINATOR, "acknowledged_at_s": NOW_S - 1,
     }
     return RemovalRecord(**(values | changes))
+
+
+def present(value: T | None) -> T:
+    assert value is not None
+    return value

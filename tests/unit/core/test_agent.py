@@ -53,8 +53,7 @@ def test_options_as_text_take_the_agent() -> None:
     ("options", "cause", "remedy"),
     [
         (
-            JavaOptions.ABSENT,
-            "has no KAFKA_OPTS, and one that is written",
+            JavaOptions.ABSENT, "has no KAFKA_OPTS, and one that is written",
             'add - {name: KAFKA_OPTS, value: ""} to its env, or with',
         ),
         (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
@@ -100,11 +99,7 @@ def test_the_workers_container_is_asked_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("wished", "view"),
-    [
-        (wish(agent="Provided"), workload(2)),
-        (wish(), None),
-        (wish(container="elsewhere"), workload(2)),
-    ],
+    [(wish(agent="Provided"), workload(2)), (wish(), None), (wish(container="elsewhere"), workload(2))],
     ids=["provided", "no StatefulSet", "no such container"],
 )
 def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(

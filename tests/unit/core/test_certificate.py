@@ -34,87 +34,94 @@ def test_terminal_phase_with_every_container_terminated_is_the_certificate_e1() 
     assert "1 of 1 containers terminated" in verdict.statement
 
 
-def test_failed_is_as_terminal_as_succeeded() -> None:
-    assert isinstance(judged(ended(phase="Failed")), Certificate)
+def never_started(**changes: Any) -> PodVersion:
+    values = {
+        "phase": "Failed", "started_containers": frozenset(),
+        "required": (terminated(container_id="", finished_at="", reason="ContainerStatusUnknown"),),
+    }  # fmt: skip
+    return ended(**(values | changes))
 
 
-@pytest.mark.parametrize("phase", ["Running", "Pending", "Unknown", ""])
-def test_stale_terminated_of_a_crashed_container_is_no_end_while_the_phase_is_not_terminal(phase: str) -> None:
-    """A crash-looping pod shows `terminated` for the run before; only the phase rule tells (seen on a real kubelet)."""
-    verdict = judged(ended(phase=phase))
+def beside(last: ContainerView) -> PodVersion:
+    return ended(required=(terminated(), last))
+
+
+ABSENT = ContainerView(name="app", phase=ContainerPhase.ABSENT)
+UNKNOWN = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
+WAITING = ContainerView(name="sidecar", phase=ContainerPhase.WAITING, reason="ContainerCreating")
+REFUSALS: dict[str, tuple[PodVersion, NodeView | None, str, str]] = {
+    # A crash-looping pod shows `terminated` for the run before; only the phase rule tells (seen on a real kubelet).
+    **{f"phase {p!r}": (ended(phase=p), NODE, "NotTerminal", "phase") for p in ("Running", "Pending", "Unknown", "")},
+    "still running": (pod_version(), NODE, "NotTerminal", "phase"),
+    # `all([])` is true; an absent entry is not a terminated one.
+    "empty status list": (ended(required=(ABSENT,)), NODE, "ContainerAbsent", "absent"),
+    "no container is named": (ended(required=()), NODE, "NoContainers", ""),
+    "one container runs": (beside(running("sidecar")), NODE, "ContainerNotEnded", ""),
+    "one container waits": (
+        beside(ContainerView(name="debug", phase=ContainerPhase.WAITING)), NODE, "ContainerNotEnded", "",
+    ),
+    "no containerID": (beside(terminated("sidecar", container_id="")), NODE, "EndIncomplete", ""),
+    "no finishedAt": (beside(terminated("sidecar", finished_at="")), NODE, "EndIncomplete", ""),
+    "ContainerStatusUnknown": (beside(terminated("sidecar", reason="ContainerStatusUnknown")), NODE, "ContainerLost", ""),
+    "lost": (ended(required=(UNKNOWN,)), NODE, "ContainerLost", ""),
+    # PodGC sets Failed on pods of vanished nodes (KEP-3329); no kubelet has spoken.
+    "PodGC": (ended(disruption_reason="DeletionByPodGC"), NODE, "PodGarbageCollector", "garbage collector"),
+    "hostPID": (ended(host_pid=True), NODE, "HostPID", ""),
+    "peer pod": (ended(is_peer_pod=True), NODE, "NodeVirtual", ""),
+    "node unreadable": (ended(), None, "NodeUnreadable", ""),
+    "virtual kubelet": (ended(), replace(NODE, is_virtual=True), "NodeVirtual", ""),
+    "node replaced": (ended(), replace(NODE, created_at_s=NOW_S), "NodeReplaced", ""),
+    "kubelet 1.26": (ended(), replace(NODE, kubelet_minor=26, kubelet_version="v1.26.9"), "OldKubelet", ""),
+    "unknown kubelet": (ended(), replace(NODE, kubelet_minor=None), "OldKubelet", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "node", "reason", "clause"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_each_refusal_has_its_word(version: PodVersion, node: NodeView | None, reason: str, clause: str) -> None:
+    verdict = judged(version, node)
     assert isinstance(verdict, Unproven)
-    assert "phase" in verdict.clause
-
-
-def test_empty_status_list_means_alive() -> None:
-    """`all([])` is true; an absent entry is not a terminated one."""
-    verdict = judged(ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)))
-    assert isinstance(verdict, Unproven)
-    assert "absent" in verdict.clause
-
-
-def test_pod_without_any_named_container_proves_nothing() -> None:
-    assert isinstance(judged(ended(required=())), Unproven)
+    assert verdict.reason == reason
+    assert clause in verdict.clause
 
 
 @pytest.mark.parametrize(
-    "last",
+    ("changes", "node", "reason", "clause"),
     [
-        running("sidecar"),
-        ContainerView(name="debug", phase=ContainerPhase.WAITING),
-        terminated("sidecar", container_id=""),
-        terminated("sidecar", finished_at=""),
-        terminated("sidecar", reason="ContainerStatusUnknown"),
+        # PodGCController.gcTerminating fails pods of out-of-service nodes without a condition, over a stale
+        # `terminated`; up to 1.26 under the name PodGC. Only managedFields tell.
+        *(
+            ({"phase_manager": m}, NODE, "PodGarbageCollector", f"written by {m}")
+            for m in ("kube-controller-manager", "PodGC")
+        ),
+        # Kueue's failure recovery patches `phase: Failed` on pods of unreachable nodes, over what a kubelet said before.
+        ({"phase_manager": "kueue", "phase_has_statuses": False}, NODE, "OtherWriter", "written by kueue"),
+        # The taint is a word that nothing runs there, and PodGC acts on it; the node may run on (KEP-2268).
+        ({}, replace(NODE, is_out_of_service=True), "NodeOutOfService", "out of service"),
     ],
-    ids=["running", "waiting", "no containerID", "no finishedAt", "ContainerStatusUnknown"],
+    ids=["controller manager", "PodGC of 1.26", "Kueue", "node out of service"],
 )
-def test_one_container_without_a_kubelet_written_end_withholds_the_certificate(last: ContainerView) -> None:
-    assert isinstance(judged(ended(required=(terminated(), last))), Unproven)
+def test_what_is_no_evidence_of_an_end_is_none_of_a_pod_that_never_ran(
+    changes: dict[str, Any], node: NodeView, reason: str, clause: str
+) -> None:
+    failed = ended(**({"phase": "Failed"} | changes))
+    for verdict in (judged(failed, node), judged(never_started(**changes), node, ever=False, birth=True)):
+        assert isinstance(verdict, Unproven)
+        assert (verdict.reason, clause in verdict.clause) == (reason, True)
 
 
-def test_phase_written_by_the_pod_garbage_collector_is_no_evidence() -> None:
-    """PodGC sets Failed on pods of vanished nodes (KEP-3329); no kubelet has spoken."""
-    verdict = judged(ended(phase="Failed", disruption_reason="DeletionByPodGC"))
-    assert isinstance(verdict, Unproven)
-    assert "garbage collector" in verdict.clause
-
-
-@pytest.mark.parametrize("manager", ["kube-controller-manager", "PodGC"])
-def test_phase_written_by_the_controller_manager_is_no_evidence_even_without_a_reason(manager: str) -> None:
-    """PodGCController.gcTerminating fails pods of out-of-service nodes without a condition, over a stale `terminated`;
-    up to 1.26 under the name PodGC. Only managedFields tell."""
-    refusals = (
-        judged(ended(phase="Failed", phase_manager=manager)),
-        judged(replace(never_started(), phase_manager=manager), ever=False, birth=True),
-    )
-    for refusal in refusals:
-        assert isinstance(refusal, Unproven)
-        assert f"written by {manager}" in refusal.clause
-
-
-def test_phase_of_a_writer_who_wrote_no_container_statuses_is_no_evidence() -> None:
-    """Kueue's failure recovery patches `phase: Failed` on pods of unreachable nodes, over what a kubelet said before."""
-    refusals = (
-        judged(ended(phase="Failed", phase_manager="kueue", phase_has_statuses=False)),
-        judged(replace(never_started(), phase_manager="kueue", phase_has_statuses=False), ever=False, birth=True),
-    )
-    for refusal in refusals:
-        assert isinstance(refusal, Unproven)
-        assert "written by kueue" in refusal.clause
-
-
-@pytest.mark.parametrize("manager", ["kubelet", "k3s", "kubelite"])
-def test_phase_of_any_other_writer_leaves_the_kubelets_statuses_valid(manager: str) -> None:
-    """k3s and MicroK8s run kubelet and controllers as one program under one name."""
-    assert isinstance(judged(ended(phase_manager=manager)), Certificate)
-
-
-def test_nothing_is_certified_on_a_node_that_is_out_of_service() -> None:
-    """The taint is a word that nothing runs there, and PodGC acts on it; the node may run on all the same (KEP-2268)."""
-    node = replace(NODE, is_out_of_service=True)
-    for refusal in (judged(ended(), node), judged(never_started(), node, ever=False, birth=True)):
-        assert isinstance(refusal, Unproven)
-        assert "out of service" in refusal.clause
+@pytest.mark.parametrize(
+    ("version", "node"),
+    [
+        (ended(phase="Failed"), NODE),
+        # k3s and MicroK8s run kubelet and controllers as one program under one name.
+        *((ended(phase_manager=manager), NODE) for manager in ("kubelet", "k3s", "kubelite")),
+        (ended(disruption_reason="EvictionByEvictionAPI"), NODE),
+        (ended(), replace(NODE, kubelet_minor=27, kubelet_version="v1.27.0")),
+    ],
+    ids=["Failed", "kubelet", "k3s", "kubelite", "other disruption", "kubelet 1.27"],
+)
+def test_the_kubelets_word_is_believed(version: PodVersion, node: NodeView) -> None:
+    assert isinstance(judged(version, node), Certificate)
 
 
 def test_the_kubelet_of_another_machine_than_the_pod_came_to_knows_nothing_of_what_the_first_one_runs() -> None:
@@ -142,41 +149,6 @@ def test_a_run_that_the_kubelet_lost_may_live_on_beside_those_that_end() -> None
     assert (known.state.value, known.certificate) == ("Live", None)
 
 
-def test_other_disruptions_keep_the_kubelets_word() -> None:
-    assert isinstance(judged(ended(disruption_reason="EvictionByEvictionAPI")), Certificate)
-
-
-def test_host_pid_pods_are_never_certified() -> None:
-    assert isinstance(judged(ended(host_pid=True)), Unproven)
-
-
-@pytest.mark.parametrize(
-    "node",
-    [
-        None,
-        replace(NODE, is_virtual=True),
-        replace(NODE, kubelet_minor=26, kubelet_version="v1.26.9"),
-        replace(NODE, kubelet_minor=None),
-    ],
-    ids=["unreadable", "virtual-kubelet", "1.26", "unknown version"],
-)
-def test_only_a_real_kubelet_from_1_27_on_is_believed(node: NodeView | None) -> None:
-    assert isinstance(judged(ended(), node), Unproven)
-
-
-def test_kubelet_1_27_is_believed() -> None:
-    assert isinstance(judged(ended(), replace(NODE, kubelet_minor=27, kubelet_version="v1.27.0")), Certificate)
-
-
-def never_started(**changes: Any) -> PodVersion:
-    values = {
-        "phase": "Failed",
-        "required": (terminated(container_id="", finished_at="", reason="ContainerStatusUnknown"),),
-        "started_containers": frozenset(),
-    }
-    return ended(**(values | changes))
-
-
 def test_pod_that_never_showed_a_container_id_since_birth_never_ran() -> None:
     """An image that was never pulled: Failed, `ContainerStatusUnknown` without containerID (seen on a real kubelet)."""
     verdict = judged(never_started(), ever=False, birth=True)
@@ -184,20 +156,12 @@ def test_pod_that_never_showed_a_container_id_since_birth_never_ran() -> None:
     assert verdict.kind is CertificateKind.NEVER_RAN
 
 
-def test_never_ran_needs_the_whole_life_to_have_been_watched() -> None:
-    assert isinstance(judged(never_started(), ever=False, birth=False), Unproven)
-
-
-def test_never_ran_is_refused_once_any_version_showed_a_container_id() -> None:
-    assert isinstance(judged(never_started(), ever=True, birth=True), Unproven)
-
-
-def test_never_ran_needs_the_phase_rule_too() -> None:
-    assert isinstance(judged(replace(never_started(), phase="Pending"), ever=False, birth=True), Unproven)
-
-
-UNKNOWN = terminated("sidecar", container_id="", finished_at="", reason="ContainerStatusUnknown")
-WAITING = ContainerView(name="sidecar", phase=ContainerPhase.WAITING, reason="ContainerCreating")
+@pytest.mark.parametrize(
+    ("phase", "ever", "birth"), [("Failed", False, False), ("Failed", True, True), ("Pending", False, True)],
+    ids=["its whole life was not watched", "a version showed a container id", "phase rule"],
+)  # fmt: skip
+def test_never_ran_needs_a_watched_life_no_container_id_and_the_phase_rule(phase: str, ever: bool, birth: bool) -> None:
+    assert isinstance(judged(never_started(phase=phase), ever=ever, birth=birth), Unproven)
 
 
 @pytest.mark.parametrize("unstarted", [UNKNOWN, WAITING], ids=["ContainerStatusUnknown", "waiting"])
@@ -216,7 +180,7 @@ def test_container_that_never_started_does_not_withhold_the_certificate_of_those
     "other",
     [
         running("sidecar"),
-        ContainerView(name="sidecar", phase=ContainerPhase.ABSENT),
+        replace(ABSENT, name="sidecar"),
         terminated("sidecar", container_id="", finished_at=""),
         terminated("sidecar", container_id="", reason="ContainerStatusUnknown"),
     ],
@@ -246,9 +210,7 @@ def test_pod_whose_init_container_ran_ended_and_did_not_never_run() -> None:
 
 
 def test_init_container_is_asked_where_a_container_after_it_never_started() -> None:
-    lost = replace(UNKNOWN, name="init")
-    absent = ContainerView(name="init", phase=ContainerPhase.ABSENT)
-    for init in (lost, running("init"), absent):
+    for init in (replace(UNKNOWN, name="init"), running("init"), replace(ABSENT, name="init")):
         never = never_started(inits=(init,), started_containers=frozenset({"init"}))
         assert isinstance(certify(never, NODE, started=frozenset(), runs_known=True), Unproven)
         assert isinstance(judged(ended(inits=(init,))), Certificate)
@@ -256,38 +218,9 @@ def test_init_container_is_asked_where_a_container_after_it_never_started() -> N
 
 def test_pod_that_was_rejected_has_no_entries_and_proves_nothing_even_from_birth() -> None:
     """A kubelet that rejects what runs under the one before it writes the same (Kubelet.rejectPod)."""
-    absent = ContainerView(name="app", phase=ContainerPhase.ABSENT)
-    refusal = judged(never_started(required=(absent,)), ever=False, birth=True)
+    refusal = judged(never_started(required=(ABSENT,)), ever=False, birth=True)
     assert isinstance(refusal, Unproven)
     assert refusal.reason is RefusalReason.CONTAINER_ABSENT
-
-
-@pytest.mark.parametrize(
-    ("version", "node", "reason"),
-    [
-        (pod_version(), NODE, "NotTerminal"),
-        (ended(disruption_reason="DeletionByPodGC"), NODE, "PodGarbageCollector"),
-        (ended(phase_manager="kube-controller-manager"), NODE, "PodGarbageCollector"),
-        (ended(phase_has_statuses=False), NODE, "OtherWriter"),
-        (ended(host_pid=True), NODE, "HostPID"),
-        (ended(is_peer_pod=True), NODE, "NodeVirtual"),
-        (ended(), None, "NodeUnreadable"),
-        (ended(), replace(NODE, is_virtual=True), "NodeVirtual"),
-        (ended(), replace(NODE, is_out_of_service=True), "NodeOutOfService"),
-        (ended(), replace(NODE, created_at_s=NOW_S), "NodeReplaced"),
-        (ended(), replace(NODE, kubelet_minor=26), "OldKubelet"),
-        (ended(required=()), NODE, "NoContainers"),
-        (ended(required=(ContainerView(name="app", phase=ContainerPhase.ABSENT),)), NODE, "ContainerAbsent"),
-        (ended(required=(running(),)), NODE, "ContainerNotEnded"),
-        (ended(required=(UNKNOWN,)), NODE, "ContainerLost"),
-        (ended(required=(terminated(finished_at=""),)), NODE, "EndIncomplete"),
-    ],
-    ids=lambda v: v if isinstance(v, str) else "",
-)
-def test_each_refusal_has_its_word(version: PodVersion, node: NodeView | None, reason: str) -> None:
-    verdict = judged(version, node)
-    assert isinstance(verdict, Unproven)
-    assert verdict.reason == reason
 
 
 def test_unbound_pod_whose_object_is_gone_never_ran() -> None:

@@ -79,10 +79,7 @@ def test_ids_only_accumulate_so_an_edited_annotation_cannot_hide_a_pod() -> None
 
 def test_pod_that_is_seen_again_after_its_absence_is_alive() -> None:
     back = fold(
-        vanish(folded(pod_version()), now_s=NOW_S),
-        pod_version(resource_version=130),
-        NODE,
-        from_birth=False,
+        vanish(folded(pod_version()), now_s=NOW_S), pod_version(resource_version=130), NODE, from_birth=False,
         now_s=NOW_S,
     )
     assert (back.state, back.object_present) == (LIVE, True)

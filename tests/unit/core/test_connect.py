@@ -55,10 +55,7 @@ def test_a_departed_worker_is_removed_by_the_pair_of_its_ids() -> None:
 
 @pytest.mark.parametrize(
     "carrier",
-    [
-        known_pod(),
-        known_pod(state=PodState.SUSPECT, refusal="its end was not seen"),
-    ],
+    [known_pod(), known_pod(state=PodState.SUSPECT, refusal="its end was not seen")],
     ids=["lives", "suspect"],
 )
 def test_a_worker_whose_process_may_live_is_never_removed(carrier: Any) -> None:
@@ -139,8 +136,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
     ),
     (
         "unknown timeout",
-        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))),
-        wish(),
+        world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=()), known_pod(1, "u1"))), wish(),
     ),
     (
         "unknown timeout by name",

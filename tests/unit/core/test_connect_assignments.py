@@ -14,6 +14,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.status.projection import project
+from unit.core.plans import present
 from unit.journal.observer import Observer, kinds
 
 from .builders import NOW_S, departure, group, history, id_of, member, spec, workload
@@ -39,8 +40,7 @@ def test_the_status_shows_connectors_and_tasks_of_each_worker() -> None:
 
 
 def test_of_many_workers_the_first_are_listed_and_all_are_counted() -> None:
-    found = projected(world(*(worker(n) for n in range(80)), workload=workload(80))).connect
-    assert found is not None
+    found = present(projected(world(*(worker(n) for n in range(80)), workload=workload(80))).connect)
     assert (found.tasks, len(found.workers)) == (320, api.CONNECT_WORKERS_MAX)
     assert found.workers[-1].instance_id == id_of(api.CONNECT_WORKERS_MAX - 1)
 
@@ -63,8 +63,7 @@ def test_a_rebalance_keeps_the_last_counts() -> None:
 
 
 def test_one_worker_of_odd_bytes_is_counted_as_unknown() -> None:
-    found = projected(world(worker(0), worker(1, **UNKNOWN))).connect
-    assert found is not None
+    found = present(projected(world(worker(0), worker(1, **UNKNOWN))).connect)
     assert (found.connectors, found.tasks, found.unknown, found.waiting) == (1, 4, 1, None)
     assert [w.instance_id for w in found.workers] == [id_of(0)]
 
@@ -75,8 +74,7 @@ def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> 
     lost = world(worker(0, delay_ms=60_000), worker(1, delay_ms=60_000))
     during = decide(lost, before)
     assert during.history.connect_work == 15
-    found = projected(lost, memory=before).connect
-    assert found is not None
+    found = present(projected(lost, memory=before).connect)
     assert (found.rebalance_delay_ms, found.waiting) == (60_000, 5)
     message = completeness(lost, before).message
     assert "5 connectors and tasks wait for a worker that was lost" in message
@@ -89,8 +87,7 @@ def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> 
 
 def test_what_waits_is_not_known_to_an_operator_that_has_just_begun() -> None:
     lost = world(worker(0, delay_ms=60_000), worker(1))
-    found = projected(lost).connect
-    assert found is not None
+    found = present(projected(lost).connect)
     assert (found.rebalance_delay_ms, found.waiting) == (60_000, None)
     assert "wait for a worker" not in completeness(lost).message
 
@@ -135,14 +132,7 @@ def test_a_delay_that_is_seen_is_advised_against_without_a_figure() -> None:
         world(worker(0), delay=OWN),
     ],
     ids=[
-        "not known",
-        "none",
-        "none by the agent",
-        "odd",
-        "a stock worker",
-        "one without id",
-        "an increment",
-        "unknown",
+        "not known", "none", "none by the agent", "odd", "a stock worker", "one without id", "an increment", "unknown",
         "one is away",
     ],
 )

@@ -18,9 +18,7 @@ from .builders import COORDINATOR, NOW_S, departure, history, id_of, injected, m
 
 def through_the_api_server(memory: History) -> StaticGroupStatus:
     status = StaticGroupStatus(
-        injected=wire_injected(spec(), memory.injected),
-        issued=wire_issued(memory),
-        settling=wire_settling(memory),
+        injected=wire_injected(spec(), memory.injected), issued=wire_issued(memory), settling=wire_settling(memory),
         **wire_members("shop", memory.members),
     )
     return StaticGroupStatus.model_validate(status.to_wire())
@@ -56,10 +54,7 @@ def test_no_status_is_an_empty_memory() -> None:
 def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:
     old = tuple(
         RemovalRecord(
-            instance_id=id_of(n + 10),
-            member_id=f"m{n}",
-            coordinator=COORDINATOR,
-            acknowledged_at_s=NOW_S - n,
+            instance_id=id_of(n + 10), member_id=f"m{n}", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - n,
             settled_at_s=None if n == 99 else NOW_S,
         )
         for n in range(REMOVALS_MAX)

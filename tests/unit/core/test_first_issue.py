@@ -14,6 +14,7 @@ from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.ids.first_issue import Obstacle, obstacle_to_first_ids
 from staticgroup.core.snapshot import Snapshot
+from unit.core.plans import present
 
 from .builders import SCOPE, departure, group, known_pod, member
 
@@ -64,8 +65,7 @@ def test_ids_that_no_pod_is_wanted_for_yet_count_as_well() -> None:
 
 
 def test_at_most_three_holders_are_named() -> None:
-    obstacle = found(replace(HELD, group=group(*(member(n, client_host=f"/10.9.0.{n}") for n in range(4)))))
-    assert obstacle is not None
+    obstacle = present(found(replace(HELD, group=group(*(member(n, client_host=f"/10.9.0.{n}") for n in range(4))))))
     assert "4 members hold ids" in obstacle.sentence
     assert obstacle.sentence.endswith(
         f"web-0.{SCOPE} from 10.9.0.0, web-1.{SCOPE} from 10.9.0.1, web-2.{SCOPE} from 10.9.0.2 …"

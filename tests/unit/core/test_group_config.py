@@ -19,6 +19,7 @@ from staticgroup.core.timeouts.group_config import (
     plan_group_config,
 )
 from support.bounds import altered, broker_bounds
+from unit.core.plans import present
 
 from .builders import NOW_S, spec, workload
 from .timeouts import described, timeout_of
@@ -51,8 +52,7 @@ def planned(
 
 def sent(problem: KafkaProblem | None = None, *, now_s: float = NOW_S) -> GroupConfigRecord:
     """Return what is remembered right after the first write."""
-    write = planned().write
-    assert write is not None
+    write = present(planned().write)
     return NEW.sent(write, problem, now_s)
 
 
@@ -155,9 +155,7 @@ def test_somebody_elses_value_is_judged_as_one_that_the_operator_may_not_set() -
         record=GroupConfigRecord(written_ms=WANTED_MS), writes=True,
     )  # fmt: skip
     assert (t.desired.source.value, t.desired.basis.value, t.reason.value) == (
-        "Broker",
-        "GroupConfig",
-        "BrokerBoundTooLow",
+        "Broker", "GroupConfig", "BrokerBoundTooLow",
     )
     assert t.message == "a restart may keep a member away for 75000 ms but the group's session ends after 60000 ms"
     assert (t.next_ms, t.chosen_ms) == (60_000, WANTED_MS)
@@ -187,8 +185,7 @@ def test_stored_values_outside_new_bounds_are_repaired_with_it_in_one_request() 
     write = planned(replace(stores(300_000), stored={SETTING: 500_000, BEAT: 300}), own, wanted_ms=300_000).write
     assert write is not None
     assert write.values == {SETTING: 300_000, BEAT: 5_000}
-    write = planned(replace(stores(WANTED_MS), stored={SETTING: WANTED_MS, BEAT: 300})).write
-    assert write is not None
+    write = present(planned(replace(stores(WANTED_MS), stored={SETTING: WANTED_MS, BEAT: 300})).write)
     assert write.values == {SETTING: WANTED_MS, BEAT: 5_000}
 
 
@@ -238,14 +235,11 @@ def test_member_that_was_away_keeps_the_shorter_one_until_it_is_back() -> None:
 
 def test_second_raise_remembers_the_shortest_that_may_still_be_held() -> None:
     first = replace(sent(), held_at_s=NOW_S, written_ms=100_000)
-    write = planned(stores(100_000), first, now_s=NOW_S + 1, wanted_ms=151_000).write
-    assert write is not None
-    assert write.before_ms == 45_000
+    assert present(planned(stores(100_000), first, now_s=NOW_S + 1, wanted_ms=151_000).write).before_ms == 45_000
 
 
 def test_lowered_value_shortens_no_member_that_is_away_and_is_in_force_at_once() -> None:
-    lowered = planned(stores(300_000), GroupConfigRecord(written_ms=300_000)).write
-    assert lowered is not None
+    lowered = present(planned(stores(300_000), GroupConfigRecord(written_ms=300_000)).write)
     record = planned(stores(WANTED_MS), NEW.sent(lowered, None, NOW_S), of=described(protocols.CONSUMER, AWAY)).record
     assert record.slow_ms(BEAT_MS, NOW_S) is None
 

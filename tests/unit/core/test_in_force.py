@@ -29,7 +29,6 @@ WIDE = broker_bounds(
     consumer_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=50_000,
 )  # fmt: skip
 NEXT_MS = 125_000
-NEED_MS = 83_000
 NOTHING_SET = GroupConfigRecord()
 START = ContainerBudget(name="app", startup_budget_s=30)
 
@@ -132,15 +131,13 @@ def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -
         ({"mode": "Observe"}, (), (60_000, 60_000, None, 0, "60s")),
         ({"identity": {"method": "None"}}, (), (60_000, 60_000, None, 0, "60s")),
         (
-            {"identity": {"method": "None"}},
-            (("KAFKA_SESSION_TIMEOUT_MS", "90000"),),
+            {"identity": {"method": "None"}}, (("KAFKA_SESSION_TIMEOUT_MS", "90000"),),
             (60_000, 60_000, 90_000, 0, "60s→90s"),
         ),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "60000"),), (60_000, 60_000, 60_000, 0, "60s")),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "a minute"),), (60_000, 60_000, None, 0, "60s")),
         (
-            {"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}},
-            (),
+            {"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}}, (),
             (60_000, 60_000, None, 1, "?"),
         ),
     ],
@@ -199,10 +196,7 @@ def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
         ((), {}, "True", "TimeoutFits", ["no pod now", "125 s"]),
         ((60_000, NEXT_MS), {}, "False", "TimeoutBelowNeed", ["60000 ms", "83000 ms", "125000 ms", "restart"]),
         (
-            (NEXT_MS,),
-            {"sessionTimeout": {"maxSeconds": 40}},
-            "False",
-            "TimeoutBelowNeed",
+            (NEXT_MS,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed",
             ["maxSeconds to at least 83"],
         ),
         ((60_000,), {"sessionTimeout": {"maxSeconds": 40}}, "False", "TimeoutBelowNeed", ["maxSeconds to at least 83"]),
@@ -213,10 +207,7 @@ def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
         ((NEXT_MS,), {"mode": "Observe"}, "True", "TimeoutFits", ["125 s"]),
         ((), {"mode": "Observe"}, "Unknown", "TimeoutUnknown", ["no pod now"]),
         (
-            (NEXT_MS,),
-            {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}},
-            "True",
-            "TimeoutFits",
+            (NEXT_MS,), {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}}, "True", "TimeoutFits",
             ["125 s"],
         ),
         ((60_000,), {"identity": {"method": "None"}}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
@@ -230,9 +221,7 @@ def test_what_holds_is_judged(pods, wish, status, reason, words) -> None:
 
 def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> None:
     container = ContainerBudget(
-        name="app",
-        env_names=("KAFKA_SESSION_TIMEOUT_MS",),
-        env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),),
+        name="app", env_names=("KAFKA_SESSION_TIMEOUT_MS",), env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),),
         startup_budget_s=30,
     )
     found = judged(world(NEXT_MS, workload=workload(1, containers=(container,))), identity={"method": "None"})
@@ -327,11 +316,7 @@ def taken_over(
 ) -> Snapshot:
     """One pod that was started with 125 s in the place of one with 60 s."""
     before = known_pod(
-        0,
-        "u-old",
-        state=PodState.DEAD,
-        object_present=not is_gone,
-        session_timeouts_ms=gone_ms,
+        0, "u-old", state=PodState.DEAD, object_present=not is_gone, session_timeouts_ms=gone_ms,
         created_at_s=NOW_S - 9_000,
     )
     now = known_pod(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from staticgroup.core.plan import plan
+from unit.core.plans import present
 
 from .builders import NOW_S, departure, group, history, id_of, member, spec, workload
 
@@ -11,6 +12,5 @@ def test_statefulset_that_is_deleted_with_its_pods_wants_none_of_them_and_an_orp
     described = group(member(0), member(1), member(2))
     for changes, wanted in (({}, 2), ({"is_deleting": True}, 0), ({"is_deleting": True, "is_orphaning": True}, 2)):
         world = departure(workload=workload(2, **changes), group=described)
-        table = plan(spec(), world, history(), NOW_S).table
-        assert table is not None
+        table = present(plan(spec(), world, history(), NOW_S).table)
         assert [seat.key for seat in table.departed] == [id_of(n) for n in range(wanted, 3)]

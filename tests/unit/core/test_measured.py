@@ -21,6 +21,7 @@ from staticgroup.core.absences.samples import (
     samples_needed,
 )
 from staticgroup.core.timeouts.desired import LOWER_AFTER_S, TimeoutHysteresis
+from unit.core.plans import present
 
 HEARTBEAT_MS = 3_000
 
@@ -65,8 +66,7 @@ def test_bound_covers_the_percentile_as_often_as_it_claims(law: str) -> None:
     draw, truth_s = draws[law]
     hits = 0
     for _ in range(600):
-        found = need(percent=90, rollout=kept(*(int(1000 * draw()) for _ in range(64))))
-        assert found is not None
+        found = present(need(percent=90, rollout=kept(*(int(1000 * draw()) for _ in range(64)))))
         assert found.is_bound
         hits += found.need_ms - HEARTBEAT_MS >= truth_s * 1000
     assert hits / 600 >= CONFIDENCE - 0.01
@@ -78,28 +78,24 @@ def test_nothing_measured_asks_for_nothing() -> None:
 
 
 def test_few_absences_stretch_the_longest_and_do_not_stand_alone() -> None:
-    found = need(rollout=kept(20_000, 40_000))
-    assert found is not None
+    found = present(need(rollout=kept(20_000, 40_000)))
     assert (found.need_ms, found.is_bound, found.samples, found.is_enough) == (63_000, False, 2, False)
 
 
 def test_enough_absences_stretch_the_longest_ever_less() -> None:
-    found = need(rollout=kept(20_000, 30_000, 48_000), drain=kept(25_000, 26_000, 27_000))
-    assert found is not None
+    found = present(need(rollout=kept(20_000, 30_000, 48_000), drain=kept(25_000, 26_000, 27_000)))
     assert (found.need_ms, found.is_bound, found.samples) == (59_000, False, 6)
     assert (found.longest_ms, found.cause, found.is_enough) == (48_000, Cause.ROLLOUT, True)
 
 
 def test_many_absences_bound_the_percentile_and_leave_the_outliers() -> None:
-    found = need(percent=80, rollout=kept(*range(1_000, 61_000, 1_000), 900_000))
-    assert found is not None
+    found = present(need(percent=80, rollout=kept(*range(1_000, 61_000, 1_000), 900_000)))
     assert found.is_bound
     assert found.need_ms == 55_000 + HEARTBEAT_MS
 
 
 def test_frequent_short_crashes_do_not_hide_slow_rollouts() -> None:
-    found = need(rollout=kept(*[40_000] * 59), crash=kept(*[2_000] * SAMPLES_MAX))
-    assert found is not None
+    found = present(need(rollout=kept(*[40_000] * 59), crash=kept(*[2_000] * SAMPLES_MAX)))
     assert (found.need_ms, found.cause) == (43_000, Cause.ROLLOUT)
 
 

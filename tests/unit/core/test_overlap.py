@@ -70,26 +70,22 @@ def test_ids_that_two_schemes_really_share_are_never_missed(
         (scheme("{ordinal}-{ordinal}"), scheme("{ordinal}-1"), None),
         (scheme("{ordinal}-7"), scheme("5-{ordinal}"), "5-7 of web-7, which would be web-5's"),
         (
-            scheme("s-2-{ordinal}"),
-            scheme("s-{ordinal}"),
+            scheme("s-2-{ordinal}"), scheme("s-{ordinal}"),
             "s-2-0 of web-2, whose client may have appended -0, which would be web-0's",
         ),
         (
-            scheme("s-{ordinal}"),
-            scheme("s-2-{ordinal}"),
+            scheme("s-{ordinal}"), scheme("s-2-{ordinal}"),
             "s-2-0 of web-0, which would be web-2's once its client appends -0",
         ),
         (
-            scheme("s-2-{ordinal}"),
-            scheme("s-{ordinal}", client=("-1",)),
+            scheme("s-2-{ordinal}"), scheme("s-{ordinal}", client=("-1",)),
             "s-2-0 of web-2, whose client may have appended -0, which would be web-0's",
         ),
         (scheme("s-2-{ordinal}"), scheme("s-{ordinal}", client=("-0", "-1")), "s-2-0 of web-2, which would be web-0's"),
         (scheme("s-2-{ordinal}", env=(".a",)), scheme("s-{ordinal}", env=(".a",)), ""),
         (scheme("s-{ordinal}", env=("-a",)), scheme("s-{ordinal}", env=("-b",)), None),
         (
-            scheme("s-2{ordinal}"),
-            scheme("s-{ordinal}-b"),
+            scheme("s-2{ordinal}"), scheme("s-{ordinal}-b"),
             "s-20-b of web-20, which would be web-0's once its client appends -b",
         ),
         (scheme("s-2{ordinal}.a"), scheme("s-{ordinal}.b"), None),
@@ -123,12 +119,7 @@ def test_ids_that_clients_make_of_two_templates_for_two_ordinals_are_never_misse
 
 
 _EVERYDAY = (
-    *SCOPED,
-    *UNSCOPED,
-    "{podName}-b.{scope}",
-    "{ordinal}",
-    "{ordinal}.{scope}",
-    "{podName}.{ordinal}",
+    *SCOPED, *UNSCOPED, "{podName}-b.{scope}", "{ordinal}", "{ordinal}.{scope}", "{podName}.{ordinal}",
     "orders.v2-{ordinal}.{scope}",
 )
 

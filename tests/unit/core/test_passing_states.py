@@ -49,17 +49,11 @@ ENDING = departure(chains={id_of(2): (known_pod(is_deleting=True),)}, sight=sigh
         (departure(), {"removal": {"holdSeconds": 30}}, "RemovalSettled", "RemovalInProgress", "HoldWindow"),
         (departure(fresh={}), {}, "RemovalSettled", "RemovalInProgress", "NotReadAfresh"),
         (
-            departure(fresh={id_of(2): fresh(barrier_passed=False)}),
-            {},
-            "RemovalSettled",
-            "RemovalInProgress",
+            departure(fresh={id_of(2): fresh(barrier_passed=False)}), {}, "RemovalSettled", "RemovalInProgress",
             "WatchBehind",
         ),
         (
-            departure(fresh={id_of(2): fresh(is_expected=True)}),
-            {},
-            "RemovalSettled",
-            "RemovalInProgress",
+            departure(fresh={id_of(2): fresh(is_expected=True)}), {}, "RemovalSettled", "RemovalInProgress",
             "ExpectedAgain",
         ),
         (departure(), {}, "RemovalSettled", "RemovalInProgress", "after one more read"),
@@ -97,10 +91,7 @@ def test_one_suspect_among_ending_pods_is_what_the_user_reads() -> None:
     """Sorted by id the ending pod comes first; the one that needs a person must not hide behind it."""
     world = departure(
         group=group(member(0), member(1), member(2), member(3)),
-        chains={
-            id_of(2): (known_pod(is_deleting=True),),
-            id_of(3): (known_pod(3, "u3", SUSPECT),),
-        },
+        chains={id_of(2): (known_pod(is_deleting=True),), id_of(3): (known_pod(3, "u3", SUSPECT),)},
         sight=sight(ended=frozenset()),
     )
     memory = history(members=members({3: ["u3"]}))
@@ -123,17 +114,8 @@ def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
 
 def test_guards_that_need_a_person_are_never_transient() -> None:
     lasting = {
-        Guard.SUSPECT,
-        Guard.UNATTRIBUTED,
-        Guard.JOINED_BEFORE_WATCH,
-        Guard.RETURNED,
-        Guard.CONFLICT,
-        Guard.UNSCOPED,
-        Guard.POD_PRESENT,
-        Guard.DUPLICATE,
-        Guard.UNSUPPORTED_GROUP,
-        Guard.POLICY_NEVER,
-        Guard.SUSPENDED,
+        Guard.SUSPECT, Guard.UNATTRIBUTED, Guard.JOINED_BEFORE_WATCH, Guard.RETURNED, Guard.CONFLICT, Guard.UNSCOPED,
+        Guard.POD_PRESENT, Guard.DUPLICATE, Guard.UNSUPPORTED_GROUP, Guard.POLICY_NEVER, Guard.SUSPENDED,
     }
     assert set(Guard) == lasting | TRANSIENT_GUARDS
     assert not lasting & TRANSIENT_GUARDS

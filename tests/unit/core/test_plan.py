@@ -12,6 +12,7 @@ from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
+from unit.core.plans import present
 
 from .builders import (
     NOW_S,
@@ -75,16 +76,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"workload": workload(2, status_replicas=3)}, Guard.PODS_UNSEEN),
     ],
     ids=[
-        "not read",
-        "wanted again",
-        "pod there",
-        "pod of another of its names there",
-        "no barrier",
-        "overlap",
-        "same scope",
-        "duplicate",
-        "no pod seen",
-        "one pod unseen",
+        "not read", "wanted again", "pod there", "pod of another of its names there", "no barrier", "overlap",
+        "same scope", "duplicate", "no pod seen", "one pod unseen",
     ],
 )
 def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(
@@ -113,8 +106,7 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members(attributions={}), {"sight": sight(has_passed=False)}, Guard.NO_BARRIER),
         (members(attributions={}), {"sight": sight(watch="")}, Guard.NO_BARRIER),
         (
-            members(attributions={id_of(2): attributed("m2-before")}),
-            {"sight": sight(has_passed=False)},
+            members(attributions={id_of(2): attributed("m2-before")}), {"sight": sight(has_passed=False)},
             Guard.NO_BARRIER,
         ),
         (members(attributions={}), {"sight": None}, Guard.NO_BARRIER),
@@ -122,20 +114,9 @@ LIVING = {"sight": sight(ended=frozenset()), "chains": {id_of(2): (known_pod(),)
         (members(attributions={}), {}, Guard.UNATTRIBUTED),
     ],
     ids=[
-        "a pod of which nothing is known",
-        "suspect",
-        "alive",
-        "a run was lost",
-        "vanished",
-        "unseen",
-        "unseen and suspect",
-        "unattributed",
-        "described without a barrier behind it",
-        "watch not whole",
-        "another member was described",
-        "pods were not looked at",
-        "watch young",
-        "nobody ended",
+        "a pod of which nothing is known", "suspect", "alive", "a run was lost", "vanished", "unseen",
+        "unseen and suspect", "unattributed", "described without a barrier behind it", "watch not whole",
+        "another member was described", "pods were not looked at", "watch young", "nobody ended",
     ],
 )
 def test_member_stays_while_a_pod_that_was_there_when_it_joined_may_live(
@@ -236,8 +217,7 @@ def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None
 
 def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
     others = (
-        MemberView(member_id="x", instance_id="web-2.deadbeef"),
-        MemberView(member_id="y", instance_id="db-0"),
+        MemberView(member_id="x", instance_id="web-2.deadbeef"), MemberView(member_id="y", instance_id="db-0"),
         MemberView(member_id="z", instance_id=None),
     )
     decided = planned(departure(group=group(member(0), member(1), *others)))
@@ -357,8 +337,7 @@ def test_ids_with_a_written_scope_have_no_known_beginning() -> None:
 
 def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
     """The memory was lost: a member or a pod with the scope proves that it was issued before."""
-    innocent = planned(departure(group=group()), History()).history.injected
-    assert innocent is not None
+    innocent = present(planned(departure(group=group()), History()).history.injected)
     carried = f"web-9.{innocent.scope}"
     for lost in (
         departure(group=group(MemberView(member_id="m", instance_id=carried))),

@@ -104,10 +104,8 @@ def test_leave_entry_without_both_ids_cannot_be_made() -> None:
 def test_workload_that_wants_too_many_pods_is_refused_with_a_sentence_and_no_removal(replicas: int) -> None:
     beyond = replicas + 7
     world = departure(
-        workload=workload(replicas, start=2**31 - 1),
-        group=group(member(0), member(beyond)),
-        chains={id_of(beyond): (known_pod(beyond, state=DEAD),)},
-        fresh={id_of(beyond): fresh()},
+        workload=workload(replicas, start=2**31 - 1), group=group(member(0), member(beyond)),
+        chains={id_of(beyond): (known_pod(beyond, state=DEAD),)}, fresh={id_of(beyond): fresh()},
     )
     decided = planned(world)
     assert (decided.actions, decided.held, decided.table) == ((), (), None)

@@ -36,7 +36,7 @@ from unit.core.builders import (
     sight,
     spec,
 )
-from unit.core.plans import read_keys
+from unit.core.plans import present, read_keys
 
 ENDED_S = NOW_S - 3
 HEARD_S = NOW_S - 2
@@ -61,9 +61,7 @@ def read(**changes: Any) -> FreshRead:
     return fresh(**({"is_expected": True, "objects": (("web-0", "u0"),)} | changes))
 
 
-def crash(
-    pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any
-) -> Snapshot:
+def crash(pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any) -> Snapshot:
     """A process of web-0 has crashed and is started again; its member m0 is still in the group."""
     pod = pod or crashed_pod()
     values: dict[str, Any] = {
@@ -110,6 +108,11 @@ def is_silent(decided: Plan) -> bool:
     return decided.releases == () and decided.locked_out == ()
 
 
+def record(member_id: str = "m0", **changes: Any) -> ReleaseRecord:
+    values = {"member_id": member_id, "coordinator": "1@10.0.0.1:9092", "sent_at_s": NOW_S - 60, "pod_uid": "u0"}
+    return ReleaseRecord(**(values | changes))
+
+
 # what is released -----------------------------------------------------------------------------------------------------
 
 
@@ -128,9 +131,7 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
     (finding,) = findings_of_seats(decided, snapshot)
     assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
-        ExceptionKind.MISSING,
-        "web-0",
-        id_of(0),
+        ExceptionKind.MISSING, "web-0", id_of(0),
     )
     assert "2027-01-15T07:59:57Z" in finding.text
     assert "spec.crashRelease" in finding.text
@@ -140,64 +141,100 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     assert [seat.key for seat in decided.table.of(Standing.LOCKED_OUT)] == [id_of(0)]
 
 
-def test_nothing_is_released_or_reported_when_it_is_off() -> None:
-    assert is_silent(planned(crashRelease="Off"))
-
-
-def test_nothing_is_released_in_mode_observe() -> None:
-    assert only_guard(planned(mode="Observe")) == ReleaseGuard.REPORT_ONLY
-
-
-def test_nothing_is_released_while_suspended() -> None:
-    assert only_guard(planned(suspend=True)) == Guard.SUSPENDED
-
-
 def test_group_is_described_again_soon_after_a_release() -> None:
     assert planned().requeue_after_s <= 1
+
+
+# each clause: the letters are those of the sections below -------------------------------------------------------------
+
+NEVER_SEEN = history(members=members(attributions={}))
+"""As after a restart of the operator."""
+SLOW = end(doubt="the clock of node n1 is ahead")
+COLLISION = Collision(other="shop/other", sentence="both write INSTANCE_ID", remedy="change one")
+TWICE = group(
+    member(0, member_epoch=5), member(0, "m0x", member_epoch=5), member(1, member_epoch=5),
+    group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5,
+)  # fmt: skip
+
+
+def behind_the_read(pod: KnownPod) -> Snapshot:
+    """What becomes of a pod between the description and the barrier is known only then."""
+    return crash(evidence=evidence({id_of(0): (pod,)}, {id_of(0): read()}))
+
+
+def crashed(*runs: ContainerEnd, **changes: Any) -> dict[str, Any]:
+    return {"snapshot": crash(crashed_pod(*runs, **changes))}
+
+
+def among(*ghost: MemberView, **changes: Any) -> dict[str, Any]:
+    return {"snapshot": crash(group=consumers(*ghost, **changes))}
+
+
+HOLDS: dict[str, tuple[dict[str, Any], str]] = {
+    "Observe": ({"mode": "Observe"}, ReleaseGuard.REPORT_ONLY),
+    "suspended": ({"suspend": True}, Guard.SUSPENDED),
+    **{
+        f"a. carriers {uids}": ({"memory": remembered(carriers=uids)}, ReleaseGuard.OTHER_PROCESS)
+        for uids in (("u0", "z"), ("z",), (UNSEEN, "u0"), (UNATTRIBUTED,), ())
+    },
+    # Its kubelet or runtime has started another run in place of one that may live.
+    "a. a run was lost": (crashed(has_lost_run=True), ReleaseGuard.OTHER_PROCESS),
+    "a. two are described": ({"snapshot": crash(group=TWICE)}, Guard.DUPLICATE),
+    "a. another makes the id": ({"snapshot": crash(overlaps=("shop/other",))}, Guard.CONFLICT),
+    "a. another writes the variable": ({"snapshot": crash(collisions=(COLLISION,))}, Guard.CONFLICT),
+    "a. a pod is out of sight": ({"snapshot": crash(pods=(crashed_pod(),))}, Guard.PODS_UNSEEN),
+    "b. one end of two is doubted": (crashed(run(), run("second", end=SLOW)), ReleaseGuard.END_DOUBTED),
+    "e. not read": ({"snapshot": crash(evidence=evidence({id_of(0): (crashed_pod(),)}, {}))}, Guard.NOT_READ_AFRESH),
+    **{
+        f"e. read {objects}": ({"snapshot": crash(reads=read(objects=objects))}, ReleaseGuard.POD_REPLACED)
+        for objects in ((), (("web-0", "u7"),), (("web-0", "u0"), ("web-00", "u7")))
+    },
+    "e. not wanted any more": ({"snapshot": crash(reads=read(is_expected=False))}, ReleaseGuard.NOT_WANTED),
+    "e. watch behind the read": ({"snapshot": crash(reads=read(barrier_passed=False))}, Guard.NO_BARRIER),
+    "e. a run was lost behind the read": (
+        {"snapshot": behind_the_read(crashed_pod(has_lost_run=True))}, ReleaseGuard.OTHER_PROCESS,
+    ),
+    "f. released before": ({"memory": remembered(release=record())}, ReleaseGuard.RELEASED_BEFORE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("asked", "guard"), HOLDS.values(), ids=HOLDS.keys())
+def test_each_doubt_holds_the_release_under_its_own_name(asked: dict[str, Any], guard: str) -> None:
+    assert only_guard(planned(**asked)) == guard
+
+
+SILENT: dict[str, dict[str, Any]] = {
+    "Off": {"crashRelease": "Off"},
+    **{f"a. {kind.value} group": among(group_type=kind) for kind in GroupType if kind is not GroupType.CONSUMER},
+    "a. has left for a while": among(member(0, member_epoch=-2)),
+    "a. dynamic": among(MemberView(member_id="m0", instance_id=None, member_epoch=5)),
+    "a. another id": among(member(0, instance_id="web-0.somebody", member_epoch=5)),
+    "a. the pod carries another id": crashed(instance_ids=frozenset({"web-0.somebody"})),
+    "c. no run was seen": {"snapshot": crash(known_pod(0, "u0"))},
+    # A pod that is gone or proven dead is a matter of certificates.
+    "c. proven dead": crashed(state=DEAD),
+    "c. suspect": crashed(state=SUSPECT),
+    "d. never described before": {"memory": NEVER_SEEN},
+    "d. never described, no barrier": {
+        "snapshot": crash(sight=sight(ended=frozenset(), has_passed=False)), "memory": NEVER_SEEN,
+    },
+    # It is not older because its predecessor was.
+    "d. another member": among(member(0, "newcomer", member_epoch=5)),
+    "e. proven dead behind the read": {"snapshot": behind_the_read(crashed_pod(state=DEAD, object_present=True))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("asked", SILENT.values(), ids=SILENT.keys())
+def test_what_is_no_ghost_of_a_crash_is_left_alone(asked: dict[str, Any]) -> None:
+    assert is_silent(planned(**asked))
 
 
 # a. the seat is one of this StaticGroup -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS, GroupType.SHARE])
-def test_group_of_another_type_is_left_alone(group_type: GroupType) -> None:
-    assert is_silent(planned(crash(group=consumers(group_type=group_type))))
-
-
-def test_member_that_has_left_for_a_while_is_left_alone() -> None:
-    assert is_silent(planned(crash(group=consumers(member(0, member_epoch=-2)))))
-
-
-def test_dynamic_member_and_one_of_another_id_are_left_alone() -> None:
-    assert is_silent(planned(crash(group=consumers(MemberView(member_id="m0", instance_id=None, member_epoch=5)))))
-    assert is_silent(planned(crash(group=consumers(member(0, instance_id="web-0.somebody", member_epoch=5)))))
-
-
-def test_pod_that_does_not_carry_the_id_is_not_the_members() -> None:
-    assert is_silent(planned(crash(crashed_pod(instance_ids=frozenset({"web-0.somebody"})))))
-
-
-@pytest.mark.parametrize("carriers", [("u0", "z"), ("z",), (UNSEEN, "u0"), (UNATTRIBUTED,), ()])
-def test_member_that_another_pod_may_hold_is_held(carriers: tuple[str, ...]) -> None:
-    assert only_guard(planned(memory=remembered(carriers=carriers))) == ReleaseGuard.OTHER_PROCESS
-
-
 def test_carrier_that_has_ended_since_does_not_hold() -> None:
     snapshot = crash(sight=sight(ended=frozenset({"u-1"})))
     assert released(planned(snapshot, remembered(carriers=("u0", "u-1")))) == [GHOST]
-
-
-def test_member_of_a_pod_of_which_a_run_was_lost_is_held() -> None:
-    """Its kubelet or runtime has started another run in place of one that may live."""
-    assert only_guard(planned(crash(crashed_pod(has_lost_run=True)))) == ReleaseGuard.OTHER_PROCESS
-
-
-def test_member_of_which_two_are_described_is_held() -> None:
-    twice = group(
-        member(0, member_epoch=5), member(0, "m0x", member_epoch=5), member(1, member_epoch=5),
-        group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5,
-    )  # fmt: skip
-    assert only_guard(planned(crash(group=twice))) == Guard.DUPLICATE
 
 
 def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> None:
@@ -214,16 +251,6 @@ def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> N
     assert released(planned(snapshot, memory, **template)) == [("m0", "web-0")]
 
 
-def test_id_that_another_staticgroup_makes_is_held() -> None:
-    assert only_guard(planned(crash(overlaps=("shop/other",)))) == Guard.CONFLICT
-    collision = Collision(other="shop/other", sentence="both write INSTANCE_ID", remedy="change one")
-    assert only_guard(planned(crash(collisions=(collision,)))) == Guard.CONFLICT
-
-
-def test_pod_that_is_out_of_sight_holds() -> None:
-    assert only_guard(planned(crash(pods=(crashed_pod(),)))) == Guard.PODS_UNSEEN
-
-
 # b. the end was reported by the kubelet -------------------------------------------------------------------------------
 
 
@@ -231,11 +258,6 @@ def test_end_that_is_doubted_is_held_with_the_reason() -> None:
     decided = planned(crash(crashed_pod(run(end=end(doubt="the pod uses hostPID")))))
     assert only_guard(decided) == ReleaseGuard.END_DOUBTED
     assert "hostPID" in decided.locked_out[0].text
-
-
-def test_doubt_of_one_end_is_a_doubt_of_all() -> None:
-    pod = crashed_pod(run(), run("second", end=end(doubt="the clock of node n1 is ahead")))
-    assert only_guard(planned(crash(pod))) == ReleaseGuard.END_DOUBTED
 
 
 # c. every container that can hold the id ---------------------------------------------------------------------------
@@ -262,31 +284,13 @@ def test_a_doubt_is_reported_only_until_the_session_would_be_over() -> None:
     pod = crashed_pod(run(), run("second", end=None))
     for ended_s, is_reported in ((NOW_S - 54, True), (NOW_S - 56, False)):
         early = replace(pod, ends=(run(end=end(finished_at_s=ended_s)), run("second", end=None)))
-        bounds = BrokerBounds(
-            sessions={GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)}
-        )
-        decided = planned(crash(early, bounds=bounds), remembered(NOW_S - 900))
+        sessions = {GroupType.CONSUMER: SessionBounds(min_ms=45_000, max_ms=60_000, group_ms=45_000)}
+        decided = planned(crash(early, bounds=BrokerBounds(sessions=sessions)), remembered(NOW_S - 900))
         assert (decided.locked_out != ()) is is_reported
         assert decided.releases == ()
 
 
-def test_pod_of_which_no_run_was_seen_is_left_alone() -> None:
-    assert is_silent(planned(crash(known_pod(0, "u0"))))
-
-
-def test_pod_that_is_gone_or_proven_dead_is_a_matter_of_certificates() -> None:
-    assert is_silent(planned(crash(crashed_pod(state=DEAD))))
-    assert is_silent(planned(crash(crashed_pod(state=SUSPECT))))
-
-
 # d. the member is older than the end -------------------------------------------------------------------------------
-
-
-def test_member_that_was_never_described_before_is_left_alone() -> None:
-    """As after a restart of the operator."""
-    unknown = history(members=members(attributions={}))
-    assert is_silent(planned(memory=unknown))
-    assert is_silent(planned(crash(sight=sight(ended=frozenset(), has_passed=False)), unknown))
 
 
 def test_member_that_was_described_less_than_the_margin_before_the_end_is_only_named() -> None:
@@ -303,17 +307,12 @@ def test_every_end_is_later_than_the_member() -> None:
     assert released(planned(crash(crashed_pod(run(), early)), remembered(ENDED_S - 60 - MARGIN_S - 1))) == [GHOST]
 
 
-def test_another_member_is_not_older_because_its_predecessor_was() -> None:
-    assert is_silent(planned(crash(group=consumers(member(0, "newcomer", member_epoch=5)))))
-
-
 def test_member_is_remembered_since_it_was_described_first() -> None:
     before = crash(
         known_pod(0, "u0"),
         sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}),
     )
-    unknown = history(members=members(attributions={}))
-    first = plan(spec(protocol="Auto"), before, unknown, NOW_S - 50).history
+    first = plan(spec(protocol="Auto"), before, NEVER_SEEN, NOW_S - 50).history
     assert first.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
     second = plan(spec(protocol="Auto"), crash(), first, NOW_S).history
     assert second.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
@@ -321,10 +320,8 @@ def test_member_is_remembered_since_it_was_described_first() -> None:
         group=consumers(member(0, "m7", member_epoch=5)), sight=sight(ended=frozenset(), dated_at_s=NOW_S + 5)
     )
     third = plan(spec(protocol="Auto"), other, second, NOW_S + 5).history
-    assert (third.members.first_seen_s(id_of(0), "m0"), third.members.first_seen_s(id_of(0), "m7")) == (
-        NOW_S - 50,
-        NOW_S + 5,
-    ), "each its own"
+    since = {member_id: third.members.first_seen_s(id_of(0), member_id) for member_id in ("m0", "m7")}
+    assert since == {"m0": NOW_S - 50, "m7": NOW_S + 5}, "each its own"
 
 
 def test_crash_is_dated_by_the_end_that_locked_the_seat_not_by_each_start_that_was_refused_since() -> None:
@@ -356,59 +353,19 @@ def test_crash_that_is_proven_after_it_was_doubted_is_dated_anew() -> None:
 # e. the order ------------------------------------------------------------------------------------------------------
 
 
-def test_seat_that_was_not_read_after_the_describe_is_held() -> None:
-    chain = {id_of(0): (crashed_pod(),)}
-    assert only_guard(planned(crash(evidence=evidence(chain, {})))) == Guard.NOT_READ_AFRESH
-
-
-@pytest.mark.parametrize(
-    "objects", [(), (("web-0", "u7"),), (("web-0", "u0"), ("web-00", "u7"))], ids=["gone", "another", "two"]
-)
-def test_read_that_does_not_show_this_very_pod_alone_holds(objects: tuple[tuple[str, str], ...]) -> None:
-    assert only_guard(planned(crash(reads=read(objects=objects)))) == ReleaseGuard.POD_REPLACED
-
-
-def test_ordinal_that_is_not_wanted_any_more_is_held() -> None:
-    assert only_guard(planned(crash(reads=read(is_expected=False)))) == ReleaseGuard.NOT_WANTED
-
-
-def test_watch_behind_the_read_holds() -> None:
-    assert only_guard(planned(crash(reads=read(barrier_passed=False)))) == Guard.NO_BARRIER
-
-
-def test_pod_is_judged_as_the_pod_watch_shows_it_behind_the_read() -> None:
-    """A run that is lost, or a pod that ends, between the description and the barrier is known only then."""
-    lost, dead = crashed_pod(has_lost_run=True), crashed_pod(state=DEAD, object_present=True)
-    assert (
-        only_guard(planned(crash(evidence=evidence({id_of(0): (lost,)}, {id_of(0): read()}))))
-        == ReleaseGuard.OTHER_PROCESS
-    )
-    assert is_silent(planned(crash(evidence=evidence({id_of(0): (dead,)}, {id_of(0): read()}))))
-
-
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
     def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
         wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
         return read_keys(wanted, snapshot, remembered())
 
     assert needed(crash()) == [id_of(0)]
-    assert needed(crash(crashed_pod(run(end=end(doubt="late"))))) == []
-    assert needed(crash(crashed_pod(state=DEAD, object_present=True))) == []
-    assert needed(crash(), crashRelease="Off") == []
-    assert needed(crash(), crashRelease="Report") == []
-    assert needed(crash(), mode="Observe") == []
+    for pod in (crashed_pod(run(end=end(doubt="late"))), crashed_pod(state=DEAD, object_present=True)):
+        assert needed(crash(pod)) == []
+    for changes in ({"crashRelease": "Off"}, {"crashRelease": "Report"}, {"mode": "Observe"}):
+        assert needed(crash(), **changes) == []
 
 
 # f. once -----------------------------------------------------------------------------------------------------------
-
-
-def record(member_id: str = "m0", **changes: Any) -> ReleaseRecord:
-    values = {"member_id": member_id, "coordinator": "1@10.0.0.1:9092", "sent_at_s": NOW_S - 60, "pod_uid": "u0"}
-    return ReleaseRecord(**(values | changes))
-
-
-def test_member_that_was_released_before_is_not_released_again() -> None:
-    assert only_guard(planned(memory=remembered(release=record()))) == ReleaseGuard.RELEASED_BEFORE
 
 
 def test_next_member_of_a_seat_that_was_released_once_is_released() -> None:
@@ -418,9 +375,7 @@ def test_next_member_of_a_seat_that_was_released_once_is_released() -> None:
 def test_release_is_verified_when_the_member_has_left_or_another_one_holds_the_seat() -> None:
     def settled(ghost: MemberView) -> bool:
         decided = planned(crash(group=consumers(ghost)), remembered(release=record()))
-        found = decided.history.seats[id_of(0)].release
-        assert found is not None
-        return found.settled_at_s is not None
+        return present(decided.history.seats[id_of(0)].release).settled_at_s is not None
 
     assert not settled(member(0, member_epoch=5))
     assert settled(member(0, member_epoch=-2))

@@ -9,15 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from staticgroup.core.absences.samples import (
-    HALF_LIFE_S,
-    SAMPLES_MAX,
-    Reservoir,
-    Sample,
-    lot_of,
-    samples_from,
-    text_of,
-)
+from staticgroup.core.absences.samples import HALF_LIFE_S, SAMPLES_MAX, Reservoir, Sample, lot_of, samples_from, text_of
 
 DAY_S = 86_400
 NOW_S = 1_800_000_000

@@ -10,6 +10,7 @@ from staticgroup.core.evidence.certificate import STATUS_UNKNOWN
 from staticgroup.core.evidence.chain import ContainerEnd, RunEnd, followed, holders
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, NodeView, PodVersion
 from unit.core.builders import NODE, NOW_S
+from unit.core.plans import present
 
 from .crashes import ENDED_S, backs_off, crashed, over, runs, shows
 
@@ -55,8 +56,7 @@ def test_end_without_its_time_or_its_run_is_no_end() -> None:
 
 def test_end_of_an_earlier_run_never_takes_the_place_of_a_later_one() -> None:
     later = crashed(run="b", restarts=1, last_end=over(run="b", finished_at_s=NOW_S))
-    known = end_of(runs(), later)
-    assert known is not None
+    known = present(end_of(runs(), later))
     assert known.container_id == "containerd://app-b"
     assert end_of(runs(), later, crashed()) == known
 

@@ -61,9 +61,7 @@ def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_o
     conditions = conditions_of(departure(workload=workload(1_500_000)))
     unknown = {kind: c.reason for kind, c in conditions.items() if c.status.value == "Unknown"}
     assert unknown == {
-        "Injected": "NotObservedYet",
-        "MembershipComplete": "MembershipUnknown",
-        "TimeoutSufficient": "TimeoutUnknown",
+        "Injected": "NotObservedYet", "MembershipComplete": "MembershipUnknown", "TimeoutSufficient": "TimeoutUnknown",
         "RemovalSettled": "MembershipUnknown",
     }
     assert all("see WorkloadFound" in conditions[kind].message for kind in unknown)
@@ -74,145 +72,98 @@ def test_conditions_of_a_workload_that_is_too_large_claim_nothing_and_name_the_o
 MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ("the workload does not exist", departure(workload=None), "WorkloadFound", "WorkloadNotFound", "workloadRef.name"),
     (
-        "more replicas than are served",
-        departure(workload=workload(1_500_000)),
-        "WorkloadFound",
-        "WorkloadTooLarge",
+        "more replicas than are served", departure(workload=workload(1_500_000)), "WorkloadFound", "WorkloadTooLarge",
         "web wants 1500000 pods, 1 id for each; a StaticGroup serves 10000 ids at most",
     ),
     (
-        "no consumer has ever joined",
-        departure(group=group(group_type=GroupType.ABSENT, state="Dead")),
-        "MembershipComplete",
-        "GroupNotFound",
-        "compare their group.id with spec.groupId",
+        "no consumer has ever joined", departure(group=group(group_type=GroupType.ABSENT, state="Dead")),
+        "MembershipComplete", "GroupNotFound", "compare their group.id with spec.groupId",
     ),
     (
-        "a Streams group",
-        departure(group=group(member(0), group_type=GroupType.STREAMS)),
-        "MembershipComplete",
-        "ProtocolMismatch",
-        "Set spec.protocol to Auto",
+        "a Streams group", departure(group=group(member(0), group_type=GroupType.STREAMS)), "MembershipComplete",
+        "ProtocolMismatch", "Set spec.protocol to Auto",
     ),
     (
         "a group of the other protocol",
-        departure(group=group(member(0, member_epoch=1), group_type=GroupType.CONSUMER)),
-        "MembershipComplete",
-        "ProtocolMismatch",
-        "spec.protocol expects Classic",
+        departure(group=group(member(0, member_epoch=1), group_type=GroupType.CONSUMER)), "MembershipComplete",
+        "ProtocolMismatch", "spec.protocol expects Classic",
     ),
     (
         "a share group that the gateway refuses to read",
         departure(group=problem(KafkaProblemKind.UNSUPPORTED_GROUP, "only classic and KIP-848 groups are supported")),
-        "MembershipComplete",
-        "ProtocolMismatch",
-        "only classic and KIP-848 groups",
+        "MembershipComplete", "ProtocolMismatch", "only classic and KIP-848 groups",
     ),
     (
-        "a Connect cluster's group",
-        departure(group=group(member(0), protocol_type="connect")),
-        "MembershipComplete",
-        "ProtocolMismatch",
-        "Set spec.role to Connect, or correct spec.groupId",
+        "a Connect cluster's group", departure(group=group(member(0), protocol_type="connect")), "MembershipComplete",
+        "ProtocolMismatch", "Set spec.role to Connect, or correct spec.groupId",
     ),
     (
         "a Kafka Streams application's group",
-        departure(group=group(member(0), group_type=GroupType.STREAMS, protocol_type="streams")),
-        "MembershipComplete",
-        "ProtocolMismatch",
-        "spec.protocol expects Classic",
+        departure(group=group(member(0), group_type=GroupType.STREAMS, protocol_type="streams")), "MembershipComplete",
+        "ProtocolMismatch", "spec.protocol expects Classic",
     ),
     ("two StaticGroups", replace(WELL, overlaps=("shop/twin",)), "Ready", "ConflictingStaticGroups", "shop/twin"),
     (
         "a wrong bootstrap address",
         departure(group=problem(KafkaProblemKind.UNREACHABLE, "no broker answered; check spec.bootstrapServers")),
-        "Connected",
-        "BrokersUnreachable",
-        "check spec.bootstrapServers",
+        "Connected", "BrokersUnreachable", "check spec.bootstrapServers",
     ),
     (
         "a wrong certificate authority",
-        departure(group=problem(KafkaProblemKind.TLS_FAILED, "check spec.tls.caSecretRef")),
-        "Connected",
-        "TlsFailed",
+        departure(group=problem(KafkaProblemKind.TLS_FAILED, "check spec.tls.caSecretRef")), "Connected", "TlsFailed",
         "caSecretRef",
     ),
     (
         "a wrong password",
         departure(group=problem(KafkaProblemKind.AUTHENTICATION_FAILED, "check user and password in the Secret")),
-        "Connected",
-        "AuthenticationFailed",
-        "in the Secret",
+        "Connected", "AuthenticationFailed", "in the Secret",
     ),
     (
         "another cluster",
         departure(group=problem(KafkaProblemKind.WRONG_CLUSTER, "correct the addresses or spec.clusterId")),
-        "Connected",
-        "ClusterIdMismatch",
-        "clusterId",
+        "Connected", "ClusterIdMismatch", "clusterId",
     ),
     (
         "a missing Secret",
         departure(group=problem(KafkaProblemKind.SECRET_MISSING, "Secret 'kafka-user' does not exist; create it")),
-        "Connected",
-        "SecretNotFound",
-        "'kafka-user' does not exist; create it",
+        "Connected", "SecretNotFound", "'kafka-user' does not exist; create it",
     ),
     (
         "no KafkaConnection",
         departure(group=problem(KafkaProblemKind.CONNECTION_MISSING, "KafkaConnection shop/kafka does not exist")),
-        "Connected",
-        "ConnectionNotFound",
-        "shop/kafka",
+        "Connected", "ConnectionNotFound", "shop/kafka",
     ),
     (
-        "a broker before 2.4",
-        departure(group=problem(KafkaProblemKind.BROKER_TOO_OLD, "StaticGroup needs Kafka 2.4")),
-        "Connected",
-        "BrokerTooOld",
-        "needs Kafka 2.4",
+        "a broker before 2.4", departure(group=problem(KafkaProblemKind.BROKER_TOO_OLD, "StaticGroup needs Kafka 2.4")),
+        "Connected", "BrokerTooOld", "needs Kafka 2.4",
     ),
     (
         "no right to describe the group",
         departure(group=problem(KafkaProblemKind.NOT_AUTHORIZED, "grant DESCRIBE on Group 'orders' to User:op")),
-        "Authorized",
-        "DescribeGroupDenied",
-        "DESCRIBE on Group 'orders'",
+        "Authorized", "DescribeGroupDenied", "DESCRIBE on Group 'orders'",
     ),
     (
         "no right to describe the topics",
         departure(group=problem(KafkaProblemKind.NOT_AUTHORIZED, "grant DESCRIBE on the Topics of group 'orders'")),
-        "Authorized",
-        "DescribeTopicDenied",
-        "DESCRIBE on the Topics",
+        "Authorized", "DescribeTopicDenied", "DESCRIBE on the Topics",
     ),
     (
-        "a policy that is not served",
-        replace(WELL, policy_served=False),
-        "Injected",
-        "InjectionNotServed",
+        "a policy that is not served", replace(WELL, policy_served=False), "Injected", "InjectionNotServed",
         "identity.method to None",
     ),
     (
         "pods from before the injection",
-        replace(WELL, pods=(known_pod(0, "u0"), known_pod(1, "u1", instance_ids=frozenset()))),
-        "Injected",
-        "PodsWithoutId",
-        "rollout restart statefulset/web",
+        replace(WELL, pods=(known_pod(0, "u0"), known_pod(1, "u1", instance_ids=frozenset()))), "Injected",
+        "PodsWithoutId", "rollout restart statefulset/web",
     ),
     (
-        "a fenced client",
-        departure(group=group(member(0))),
-        "MembershipComplete",
-        "MembersMissing",
+        "a fenced client", departure(group=group(member(0))), "MembershipComplete", "MembersMissing",
         "web-1; a fenced client does not come back by itself, restart its pod: kubectl -n shop delete pod web-1",
     ),
     (
         "a force-deleted pod",
-        departure(chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset())),
-        "RemovalSettled",
-        "EndNotSeen",
-        "was there when it joined, and its end was not seen; the member leaves when its session expires",
+        departure(chains={id_of(2): (known_pod(state=SUSPECT),)}, sight=sight(ended=frozenset())), "RemovalSettled",
+        "EndNotSeen", "was there when it joined, and its end was not seen; the member leaves when its session expires",
     ),
 ]
 
@@ -258,12 +209,7 @@ def test_id_that_the_broker_would_refuse_for_its_length_is_named_before_any_pod_
 
 def test_unscoped_template_names_the_two_ways_out() -> None:
     memory = history(
-        injected=Injected(
-            scope="3fa9c1d2",
-            method="Policy",
-            id_template="{podName}",
-            session_timeout_ms=None,
-        )
+        injected=Injected(scope="3fa9c1d2", method="Policy", id_template="{podName}", session_timeout_ms=None)
     )
     world = departure(
         group=group(replace(member(2), instance_id="web-2")),
@@ -279,15 +225,11 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
     ("wish", "bounds", "reason", "setting"),
     [
         (
-            {"mode": "Fixed", "seconds": 1800},
-            (6_000, 300_000),
-            "BrokerBoundTooLow",
+            {"mode": "Fixed", "seconds": 1800}, (6_000, 300_000), "BrokerBoundTooLow",
             "group.max.session.timeout.ms to 1800000",
         ),
         (
-            {"mode": "Fixed", "seconds": 10},
-            (30_000, 300_000),
-            "BrokerBoundTooLow",
+            {"mode": "Fixed", "seconds": 10}, (30_000, 300_000), "BrokerBoundTooLow",
             "group.min.session.timeout.ms to 10000",
         ),
         ({}, (6_000, 45_000), "TimeoutBelowNeed", "group.max.session.timeout.ms on the brokers to at least"),

@@ -22,6 +22,7 @@ from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
+from unit.core.plans import present
 
 from .builders import (
     NOW_S,
@@ -89,8 +90,7 @@ def known(**changes: Any) -> History:
 
 def expanded(wish: StaticGroupSpec, snapshot: Snapshot, memory: History) -> Snapshot:
     """Let pods hold what their clients are expected to make of their ids, as a round has them."""
-    naming = plan(wish, snapshot, memory, NOW_S).naming
-    assert naming is not None
+    naming = present(plan(wish, snapshot, memory, NOW_S).naming)
     chains = {key: replace(e, chain=tuple(map(naming.expand, e.chain))) for key, e in snapshot.evidence.items()}
     return replace(snapshot, pods=tuple(map(naming.expand, snapshot.pods)), evidence=chains)
 
@@ -114,14 +114,12 @@ def after(wish: StaticGroupSpec, memory: History) -> History:
 
 def ids(wish: StaticGroupSpec, memory: History) -> list[str]:
     snapshot = departure(group=group(), chains={}, fresh={}, workload=workload(1))
-    table = decide(wish, snapshot, memory).table
-    assert table is not None
+    table = present(decide(wish, snapshot, memory).table)
     return [seat.key for seat in table.wanted]
 
 
 def variables(wish: StaticGroupSpec, memory: History) -> list[tuple[str, str | None]]:
-    injected = status_after(wish, memory).injected
-    assert injected is not None
+    injected = present(status_after(wish, memory).injected)
     return [(env.name, env.value) for env in injected.env]
 
 
@@ -177,8 +175,7 @@ def test_role_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_n
     assert decided.suffix is not None
     assert {n.instance_id for n in decided.suffix.nearly} == {id_of(n) for n in range(3)}
     assert removed(decided) == set()
-    issued = after(new, memory).injected
-    assert issued is not None
+    issued = present(after(new, memory).injected)
     assert (issued.id_template, issued.scope) == (f"{{podName}}.{SCOPE}", SCOPE)
     assert ids(old, after(new, memory)) == [id_of(0)]
 
@@ -250,19 +247,9 @@ def test_threads_of_an_ended_pod_leave_in_one_batch_also_those_that_are_only_exp
 @pytest.mark.parametrize(
     ("appended", "remedy"),
     [
-        (
-            ("",),
-            "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to None and "
-            "spec.identity.membersPerPod to 1",
-        ),
-        (
-            ("-0", "-1", "-2"),
-            "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Spring",
-        ),
-        (
-            ("-a", "-b"),
-            "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to Custom",
-        ),
+        (("",), "suffix to None and spec.identity.membersPerPod to 1"),
+        (("-0", "-1", "-2"), "suffix to Spring"),
+        (("-a", "-b"), "suffix to Custom"),
     ],
 )
 def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_together(
@@ -271,12 +258,11 @@ def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_togethe
     wish = streams(3)
     held = [MemberView(member_id=f"m{o}{a}", instance_id=id_of(o) + a) for o in range(2) for a in appended]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
-    assert remedy in membership_complete(wish, departure(group=group(*held)), decided).text
+    text = membership_complete(wish, departure(group=group(*held)), decided).text
+    assert f"Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.{remedy}" in text
 
 
-@pytest.mark.parametrize(
-    ("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)]
-)
+@pytest.mark.parametrize(("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)])
 def test_variables_that_the_role_implied_are_named_in_the_advice_to_choose_another(
     identity: dict[str, Any], is_named: bool
 ) -> None:
@@ -373,12 +359,8 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     protocol: str, members: tuple[MemberView, ...]
 ) -> None:
     """Its clients take no session.timeout.ms."""
-    snapshot = departure(
-        group=application(*members, state="Stable" if members else "Empty"),
-        bounds=streams_bounds(),
-        chains={},
-        fresh={},
-    )
+    described = application(*members, state="Stable" if members else "Empty")
+    snapshot = departure(group=described, bounds=streams_bounds(), chains={}, fresh={})
     decided = decide(streams(1, protocol=protocol), snapshot, history(injected=injected(suffix_follows_preset=True)))
     assert decided.timeout is not None
     assert (decided.timeout.inject_ms, decided.timeout.brokers.group_ms) == (None, 45_000)
@@ -389,8 +371,7 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
 
 def test_setting_that_is_too_short_is_reported_with_the_settings_of_streams_groups() -> None:
     snapshot = departure(group=application(*threads(2)), bounds=streams_bounds(), chains={}, fresh={})
-    timeout = decide(streams(3), snapshot).timeout
-    assert timeout is not None
+    timeout = present(decide(streams(3), snapshot).timeout)
     assert timeout.reason is Reason.BROKER_BOUND_TOO_LOW
     need_ms = timeout.desired.need_ms
     assert f"raise group.streams.max.session.timeout.ms on the brokers to at least {need_ms}" in timeout.message

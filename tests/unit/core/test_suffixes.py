@@ -19,6 +19,7 @@ from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.durable import history_from
 from staticgroup.core.status.projection import project
+from unit.core.plans import present
 
 from .builders import NOW_S, SCOPE, departure, group, history, id_of, injected, known_pod, spec, workload
 
@@ -45,8 +46,7 @@ def ids(*appended: str) -> tuple[str, ...]:
 def decide(wish: StaticGroupSpec, snapshot: Snapshot, memory: History | None = None) -> Plan:
     """Plan one round; pods hold what their clients are expected to make of their ids, as a round has them."""
     known = memory or history()
-    naming = plan(wish, snapshot, known, NOW_S).naming
-    assert naming is not None
+    naming = present(plan(wish, snapshot, known, NOW_S).naming)
     return plan(wish, replace(snapshot, pods=tuple(naming.expand(p) for p in snapshot.pods)), known, NOW_S)
 
 
@@ -68,8 +68,7 @@ def born(wish: StaticGroupSpec) -> tuple[str, StaticGroupStatus]:
 
 
 def expected(wish: StaticGroupSpec, memory: History, replicas: int = 1) -> list[str]:
-    table = decide(wish, seen(workload=workload(replicas)), memory).table
-    assert table is not None
+    table = present(decide(wish, seen(workload=workload(replicas)), memory).table)
     return [seat.key for seat in table.wanted]
 
 
@@ -107,8 +106,7 @@ def test_departed_member_of_a_preset_alone_is_known_as_departed_and_not_as_forei
     wish = spec(identity=identity)
     base, status = born(wish)
     held = [base.replace("web-0", f"web-{ordinal}") + text for ordinal in range(3)]
-    table = decide(wish, seen(*held), history_from(status, "shop")).table
-    assert table is not None
+    table = present(decide(wish, seen(*held), history_from(status, "shop")).table)
     assert [seat.key for seat in table.of(Standing.JOINED)] == held[:2]
     assert [seat.key for seat in table.departed] == held[2:]
     assert (table.foreign, table.of(Standing.MISSING)) == ((), ())
@@ -230,16 +228,12 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
     ("Spring, kept None", SPRING, ids("-0"), "Set spec.identity.suffix to Spring."),
     ("Spring by variables of one's own", {}, ids("-0"), "Set spec.identity.suffix to Spring."),
     (
-        "concurrency 3",
-        {},
-        ids("-0", "-1", "-2"),
+        "concurrency 3", {}, ids("-0", "-1", "-2"),
         "Set spec.identity.suffix to Spring and spec.identity.membersPerPod to 3.",
     ),
     ("Streams", STREAMS | {"suffix": "None"}, ids("-1"), "Set spec.identity.suffix to Streams."),
     (
-        "four Streams threads",
-        {},
-        ids("-1", "-2", "-3", "-4"),
+        "four Streams threads", {}, ids("-1", "-2", "-3", "-4"),
         "Set spec.identity.suffix to Streams and spec.identity.membersPerPod to 4.",
     ),
     ("more concurrency", {"suffix": "Spring"}, ids("-0", "-1", "-2"), "Set spec.identity.membersPerPod to 3, or wait"),
@@ -248,9 +242,7 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
     ("Streams for Spring", {"suffix": "Spring"}, ids("-1"), "Set spec.identity.suffix to Streams."),
     ("nothing is appended", {"suffix": "Spring"}, ids(""), "Set spec.identity.suffix to None, or roll"),
     (
-        "one consumer for several",
-        {"suffix": "Spring", "membersPerPod": 2},
-        ids(""),
+        "one consumer for several", {"suffix": "Spring", "membersPerPod": 2}, ids(""),
         "Set spec.identity.suffix to None and spec.identity.membersPerPod to 1, or roll",
     ),
     (
@@ -261,30 +253,22 @@ MISMATCHES: list[tuple[str, dict[str, Any], tuple[str, ...], str]] = [
         "spec.identity.membersPerPod to 2 if",
     ),
     (
-        "more words than are expected",
-        {"suffix": "Custom", "customSuffixes": ["-in"]},
-        ids("-in", "-out"),
+        "more words than are expected", {"suffix": "Custom", "customSuffixes": ["-in"]}, ids("-in", "-out"),
         "[-in, -out]",
     ),
     (
-        "a fourth thread while the others are away",
-        SPRING | {"membersPerPod": 3},
-        ids("-3"),
+        "a fourth thread while the others are away", SPRING | {"membersPerPod": 3}, ids("-3"),
         "Set spec.identity.membersPerPod to 4, or wait",
     ),
     (
-        "two clients of a pod of which one appends",
-        {"suffix": "Spring"},
-        ids("", "-0"),
+        "two clients of a pod of which one appends", {"suffix": "Spring"}, ids("", "-0"),
         "Set the clients of a pod to append the same",
     ),
     ("a number that no client counts to", {}, ids("-65"), "Set spec.identity.suffix to Custom"),
     ("an id that is longer than all", {}, ids("-" + "x" * 200), "Set the client to use the id as it is"),
     (
-        "one of two consumers",
-        {"preset": "Custom", "env": [{"suffix": "-a"}, {"suffix": "", "instanceIdName": "B"}]},
-        ids("", "-a-0"),
-        "Set spec.identity.suffix to Spring.",
+        "one of two consumers", {"preset": "Custom", "env": [{"suffix": "-a"}, {"suffix": "", "instanceIdName": "B"}]},
+        ids("", "-a-0"), "Set spec.identity.suffix to Spring.",
     ),
 ]
 
@@ -331,8 +315,7 @@ def test_explanation_of_a_near_match_names_the_field() -> None:
     text = explained(wish, snapshot, decide(wish, snapshot), NOW_S)
     assert (
         f"Missing: web-0.{SCOPE} (UnknownSuffix): set spec.identity.suffix to Spring; "
-        f"a member of its pod holds web-0.{SCOPE}-0."
-        in text
+        f"a member of its pod holds web-0.{SCOPE}-0." in text
     )
     assert "MembershipComplete: False (SuffixMismatch). 2 members nearly match" in text
     assert "Set spec.identity.suffix to Spring." in text
@@ -392,8 +375,7 @@ def test_debug_copy_of_a_pod_is_no_near_match_where_the_pods_name_ends_the_id() 
 
 def test_id_of_an_earlier_template_is_nearly_matched_too() -> None:
     memory = history(templates=(f"{{ordinal}}.{SCOPE}",))
-    found = decide(spec(), seen(*ids(""), f"1.{SCOPE}-0"), memory).suffix
-    assert found is not None
+    found = present(decide(spec(), seen(*ids(""), f"1.{SCOPE}-0"), memory).suffix)
     assert [(n.pod_name, n.appended) for n in found.nearly] == [("web-1", "-0")]
 
 

@@ -14,6 +14,7 @@ from staticgroup.core.plan import plan
 from staticgroup.core.timeouts.in_force import TimeoutPlan
 from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
+from unit.core.plans import present
 
 from .builders import NOW_S, departure, group, history, member, spec, workload
 
@@ -39,18 +40,13 @@ def timeout(
         **({"bounds": broker_bounds(classic_min_ms=6_000, classic_max_ms=classic_max_ms)} | (world or {})),
     )
     before = history(absences={Cause.ROLLOUT: Reservoir(samples=tuple(samples), seen=len(absences_ms))})
-    decided = plan(spec(**wish), snapshot, before, NOW_S).timeout
-    assert decided is not None
-    return decided
+    return present(plan(spec(**wish), snapshot, before, NOW_S).timeout)
 
 
 def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:
     """Start a consumer of confluent-kafka and close it; it needs no broker."""
     settings: dict[str, Any] = {
-        "bootstrap.servers": "127.0.0.1:1",
-        "group.id": "orders",
-        "session.timeout.ms": session_ms,
-        "log_level": 0,
+        "bootstrap.servers": "127.0.0.1:1", "group.id": "orders", "session.timeout.ms": session_ms, "log_level": 0,
     }
     Consumer(settings if max_poll_ms is None else settings | {"max.poll.interval.ms": max_poll_ms}).close()
 

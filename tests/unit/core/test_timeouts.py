@@ -188,11 +188,8 @@ def reason_of(chosen) -> tuple[Reason, str]:
 
 @settings(deadline=None)
 @given(
-    asked=session_timeouts,
-    view=st.one_of(st.none(), workloads),
-    bounds=bounds_ms,
-    advised=st.one_of(advices, st.just(STALE)),
-    kept=durations_ms,
+    asked=session_timeouts, view=st.one_of(st.none(), workloads), bounds=bounds_ms,
+    advised=st.one_of(advices, st.just(STALE)), kept=durations_ms,
 )
 def test_whatever_is_recommended_the_value_stays_within_every_bound(asked, view, bounds, advised, kept) -> None:
     """The brokers' bounds before three heartbeats, and these before the user's."""
@@ -300,8 +297,7 @@ def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_u
     [
         ({"released": False}, 45_000, "60000 ms wait for this group's canary wave"),
         (
-            {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)},
-            STRUCTURAL_MS,
+            {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)}, STRUCTURAL_MS,
             "its canary wave was rolled back",
         ),
         ({"recommended_ms": None, "reasons": (RecommendationReason.TOO_FEW,)}, 45_000, "keep the present value (TooFew)"),

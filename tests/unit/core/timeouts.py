@@ -65,9 +65,7 @@ def timeout_of(
         **({"known": ()} | world),
     )
     before = replace(
-        history(absences=absences or {}),
-        fleet_timeout_ms=kept_ms,
-        measured=in_use,
+        history(absences=absences or {}), fleet_timeout_ms=kept_ms, measured=in_use,
         group_config=record or GroupConfigRecord(),
     )
     injection = InjectionPlan(injected=injected(session_timeout_ms=None), templates=(), verdict=InjectionVerdict.ACTIVE)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from conformance.answers import answered
 from coordinator_model.connect.protocol import (
     Assignment,
     AssignmentError,
@@ -111,15 +112,9 @@ def spell_last_generation(last: LastGeneration | None) -> dict[str, Any] | None:
 
 def spell_assignment(assignment: Assignment, whole: Whole | None) -> dict[str, Any]:
     return {
-        "hex": encode_stored(assignment, whole).hex(),
-        "version": assignment.version,
-        "error": int(assignment.error),
-        "leader": assignment.leader,
-        "leaderUrl": assignment.leader_url,
-        "configOffset": assignment.config_offset,
-        "assigned": spell(assignment.assigned),
-        "revoked": spell(assignment.revoked),
-        "delayMs": assignment.delay_ms,
+        "hex": encode_stored(assignment, whole).hex(), "version": assignment.version, "error": int(assignment.error),
+        "leader": assignment.leader, "leaderUrl": assignment.leader_url, "configOffset": assignment.config_offset,
+        "assigned": spell(assignment.assigned), "revoked": spell(assignment.revoked), "delayMs": assignment.delay_ms,
         "whole": spell_whole(whole),
     }
 
@@ -132,12 +127,8 @@ def assignments() -> list[dict[str, Any]]:
     of_connect = [
         spell_assignment(
             Assignment(
-                version=version,
-                config_offset=7,
-                assigned=work({"a": [-1, 0, 3], "b": [-1], "c": [2]}),
-                revoked=work({"d": [-1, 1]}) if version else NOTHING,
-                delay_ms=60_000 if version else 0,
-                **fields,
+                version=version, config_offset=7, assigned=work({"a": [-1, 0, 3], "b": [-1], "c": [2]}),
+                revoked=work({"d": [-1, 1]}) if version else NOTHING, delay_ms=60_000 if version else 0, **fields,
             ),
             None,
         )
@@ -159,9 +150,7 @@ def assignments() -> list[dict[str, Any]]:
             Assignment(version=2, config_offset=7, assigned=mixed, revoked=work({"c": [-1]}), delay_ms=5, **fields),
             Whole("w-0", "http://w-1:8083/", None),
         ),
-        spell_assignment(
-            Assignment(2, AssignmentError.CONFIG_MISMATCH, "w-0-1", "http://w-0:8083/", 9, mixed), whole
-        ),
+        spell_assignment(Assignment(2, AssignmentError.CONFIG_MISMATCH, "w-0-1", "http://w-0:8083/", 9, mixed), whole),
     ]
 
 
@@ -217,9 +206,7 @@ class Recorded(StaticMembership):
 
     def view(self, members: Sequence[RoundMember], generation_id: int, leader_member_id: str) -> dict[str, bytes]:
         seen = super().view(members, generation_id, leader_member_id)
-        asked = [
-            {"memberId": m.member_id, "instanceId": m.instance_id, "metadata": m.metadata.hex()} for m in members
-        ]
+        asked = [{"memberId": m.member_id, "instanceId": m.instance_id, "metadata": m.metadata.hex()} for m in members]
         changed = {m.member_id: seen[m.member_id].hex() for m in members if seen[m.member_id] != m.metadata}
         held = self.held_back(leader_member_id)
         self.steps.append(
@@ -245,24 +232,13 @@ class Recorded(StaticMembership):
         return stored
 
     def received(
-        self,
-        data: bytes,
-        generation_id: int,
-        member_id: str,
-        url: str,
-        config_offset: int,
-        running: ConnectorsAndTasks,
+        self, data: bytes, generation_id: int, member_id: str, url: str, config_offset: int, running: ConnectorsAndTasks
     ) -> Received:
         received = super().received(data, generation_id, member_id, url, config_offset, running)
         self.steps.append(
             {
-                "received": data.hex(),
-                "generation": generation_id,
-                "memberId": member_id,
-                "url": url,
-                "configOffset": config_offset,
-                "running": spell(running),
-                "shown": received.shown.hex(),
+                "received": data.hex(), "generation": generation_id, "memberId": member_id, "url": url,
+                "configOffset": config_offset, "running": spell(running), "shown": received.shown.hex(),
                 "roundWanted": received.round_wanted,
             }
         )
@@ -280,11 +256,8 @@ def history(name: str, seed: int, mode: ConnectProtocolCompatibility) -> list[di
         return Recorded(instance_id, steps)
 
     cluster = StaticConnectCluster(
-        mode=mode,
-        max_delay_ms=rng.choice([0, 5_000]),
-        session_timeout_ms=rng.choice([30_000, 300_000]),
-        identify=identify,
-        choose=rng.choice,
+        mode=mode, max_delay_ms=rng.choice([0, 5_000]), session_timeout_ms=rng.choice([30_000, 300_000]),
+        identify=identify, choose=rng.choice,
     )
     cluster.start("w-0")
     cluster.configure("a", 2)
@@ -336,8 +309,7 @@ def doubtful() -> dict[str, Any]:
     ]
     for generation_id in range(6, 6 + HELD_BACK_ROUNDS + 2):
         leader.view(members, generation_id, "w-0-x")
-        held = leader.held_back("w-0-x")
-        assert held is not None
+        held = answered(leader.held_back("w-0-x"))
         leader.received(held["w-0-x"], generation_id, "w-0-x", "http://w-0/", 7, NOTHING)
     return {"history": "in doubt", "instanceId": "w-0", "steps": steps}
 

@@ -114,9 +114,7 @@ def test_case_distinguishes_a_pod_that_is_lost_again() -> None:
     assert (
         len(
             {
-                once.case,
-                suspect("y", since_s=5.0).case,
-                suspect(since_s=6.0).case,
+                once.case, suspect("y", since_s=5.0).case, suspect(since_s=6.0).case,
                 suspect(since_s=5.0, has_lost_run=True).case,
             }
         )

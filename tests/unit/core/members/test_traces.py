@@ -59,17 +59,13 @@ class Story:
         """
         self.at_s += later_s
         values = {
-            "ended": frozenset(),
-            "described_at_s": 10_000.0 + self.at_s,
-            "dated_at_s": NOW_S + self.at_s,
+            "ended": frozenset(), "described_at_s": 10_000.0 + self.at_s, "dated_at_s": NOW_S + self.at_s,
             "carrying": {SEAT: frozenset(carrying)},
         }
         members = (member(0), member(1)) if holder is None else (member(0), member(1), member(2, holder))
         snapshot = departure(
-            group=group(*members),
-            sight=sight(**(values | seen)),
-            workload=workload(3 if wanted else 2, status_replicas=2),
-            pods=(known_pod(0, "u0"), known_pod(1, "u1")),
+            group=group(*members), sight=sight(**(values | seen)),
+            workload=workload(3 if wanted else 2, status_replicas=2), pods=(known_pod(0, "u0"), known_pod(1, "u1")),
         )
         decided = planned(snapshot, self.memory, NOW_S + self.at_s)
         self.memory = decided.history
