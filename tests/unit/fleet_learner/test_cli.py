@@ -343,9 +343,3 @@ def test_progress_says_tasks_rows_and_time_left(
     done: int, total: int, elapsed_s: float, rows: int | None, text: str
 ) -> None:
     assert line("facts", done, total, elapsed_s, rows) == text
-
-
-def test_a_finished_step_stays_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
-        progress.done("bronze: 3 rows")
-    assert capsys.readouterr().err.endswith("  bronze: 3 rows\n")

@@ -22,8 +22,8 @@ from journal.recommendations import (
 )
 from journal.recommendations import RecommendationReason as Reason
 from staticgroup.api.resources.status import TimeoutSource
-from unit.fleet_learner.advice_samples import KEY, SURE, recommendation
-from unit.fleet_learner.recommendation_samples import DAY_MS, effects
+from unit.fleet_learner.recommendation_samples import DAY_MS, KEY, SURE, effects
+from unit.fleet_learner.recommendation_samples import sure as recommendation
 
 TIMEOUT = st.one_of(st.none(), st.integers(0, 86_400_000), st.sampled_from((9_000, 45_000, 60_000, 90_000, 1_800_000)))
 AMOUNT = st.floats(0, 1e6)

@@ -16,13 +16,11 @@ from fleet_learner.offsets.codec import GroupType
 from fleet_learner.report import build, gather, views
 from fleet_learner.report.curves import Timeline, Window
 from fleet_learner.report.methods import methods
-from fleet_learner.report.model import BillRow, Counts, GroupKey
+from fleet_learner.report.model import BillRow, Counts, GroupKey, Verdict
 from fleet_learner.report.pages import team_pages
 from fleet_learner.report.teams import teams
 from fleet_learner.report.units import partition_time
-from journal.recommendations import (
-    PriceSource,
-)
+from journal.recommendations import PriceSource
 from unit.fleet_learner.recommendation_samples import DAY_MS, recommendation, saved
 
 REPOSITORY = Path(__file__).parents[3]
@@ -57,6 +55,7 @@ def test_what_there_is_to_do_comes_first_then_what_is_not_known_then_the_rest() 
     assert [row.key.group_id for row in build.worth_a_page(rows)] == ["great", "small", "open"]
     assert [row.key.group_id for row in build.worth_a_page(rows, limit=1)] == ["great"]
     assert rows[4].advice.why == "No recommendation was made for it."
+    assert (rows[4].advice.verdict, bool(rows[4].advice.would_tell)) == (Verdict.NOT_KNOWN, True)
 
 
 def test_a_group_that_lost_nothing_asks_no_question() -> None:

@@ -238,13 +238,11 @@ def test_colours_are_the_pages_and_words_are_text() -> None:
 
 
 def test_hostile_words_stay_words() -> None:
-    figure_of = page(gaps_ms=[20_000])
     with canvas.settings("x"):
         figure, _ = canvas.sheet(100, top_px=10, foot_px=20)
         chart = canvas.to_svg(figure, title="<script>", description='"&<b>')
     assert "<script>" not in chart
     assert ET.fromstring(chart).findtext("desc") == '"&<b>'
-    assert figure_of.samples == 1
 
 
 @given(st.lists(st.integers(-10, 1_100), max_size=200))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,33 +9,21 @@ from hypothesis import strategies as st
 
 from fleet_learner.estimates.class_sums import class_model
 from fleet_learner.estimates.cost import cost_per_day, dynamic_cost_per_day, evictions_per_day, ghost_seconds_per_day
-from fleet_learner.estimates.gap_law import GapSample, LawEstimate, estimate_law
+from fleet_learner.estimates.gap_law import LawEstimate, estimate_law
 from fleet_learner.estimates.laws import Law
 from fleet_learner.estimates.price import Price
-from fleet_learner.recommendations.canary import CanaryState
-from fleet_learner.recommendations.policy import GroupState
-from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory, recommend_fleet
+from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory
 from fleet_learner.recommendations.saving import saving
-from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
 from journal.recommendations import PriceSource
 from journal.recommendations import RecommendationReason as Reason
+from unit.fleet_learner import group_histories
+from unit.fleet_learner.group_histories import STATED, recommended, sample
 
-DAY_MS = 86_400_000
-STATED = Price.given(4.0, is_stated=True)
 MEASURED = Price(seconds=4.0, lower_seconds=1.0, upper_seconds=9.0, source=PriceSource.MEASURED, rebalances=12)
 
 
 def history(price: Price = STATED, stops: int = 600, **changes: object) -> GroupHistory:
-    rng = np.random.Generator(np.random.Philox(key=[5, stops]))
-    gaps = 25_000 * np.exp(0.5 * rng.standard_normal(stops))
-    sample = GapSample(gaps_ms=gaps, is_returned=np.ones(stops, dtype=bool), cluster=np.arange(stops))
-    base = GroupHistory(
-        kafka_cluster_id="k", group_id="g", protocol="Classic", workload_class="classic", members=12, partitions=48,
-        wave=50, price=price, stopped_share=1.0, sample=sample, removed=0, blind=0, from_ms=0, to_ms=28 * DAY_MS,
-        coverage=1.0, state=GroupState(current_ms=45_000),
-        bounds=TimeoutBounds(broker_minimum_ms=6_000, broker_maximum_ms=1_800_000, heartbeat_interval_ms=3_000),
-    )  # fmt: skip
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return group_histories.history(price=price, sample=sample(stops), **changes)
 
 
 def estimated(known: GroupHistory) -> tuple[LawEstimate, Law]:
@@ -100,9 +86,7 @@ def test_without_a_known_price_nothing_is_said() -> None:
 
 
 def test_a_record_tells_what_its_advice_saves() -> None:
-    everybody = CanaryState(wave=100, began_ms=0)
-    known = [history(), history(group_id="cheap", price=Price.given(0.3, is_stated=True), stopped_share=1 / 12)]
-    cheap, dear = recommend_fleet(known, now_ms=28 * DAY_MS, valid_ms=DAY_MS, canary=everybody)
+    cheap, dear = recommended(history(), history(Price.given(0.3, is_stated=True), group_id="cheap", stopped_share=1 / 12))
     assert Reason.USE_DYNAMIC in cheap.reasons
     assert cheap.before is not None
     assert cheap.saved_partition_seconds_per_day is not None
