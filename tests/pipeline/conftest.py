@@ -33,15 +33,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "tests",
         master="local[2]",
         settings={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.adaptive.enabled": "false", "spark.driver.memory": "1g",
             # The tables are tiny: the optimizing compiler costs both cores more than it gains.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
-    )
+    )  # fmt: skip
     yield session
     session.stop()
 

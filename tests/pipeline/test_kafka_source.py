@@ -99,14 +99,9 @@ def test_an_audit_of_a_log_that_is_not_there_says_so_before_it_begins(topics: To
     configuration = Configuration(root=str(tmp_path), kafka=KafkaJournal(bootstrap_servers=topics.bootstrap))
     with pytest.raises(JobError, match="shows no topic mistyped"):
         jobs.audit(
-            configuration,
-            kafka_cluster_id="k",
-            offsets_topic="mistyped",
-            groups=[],
-            from_ms=0,
-            tolerance_ms=0,
+            configuration, kafka_cluster_id="k", offsets_topic="mistyped", groups=[], from_ms=0, tolerance_ms=0,
             json_file=None,
-        )
+        )  # fmt: skip
 
 
 def test_records_that_retention_took_are_an_error_unless_that_is_allowed(topics: Topics) -> None:

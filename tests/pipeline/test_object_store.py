@@ -139,21 +139,15 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
     settings = {
-        "master": "local[2]",
-        "is_replayed": False,
-        "spark": small(endpoint),
-        "journal_files": str(folder / "journal"),
-    }
+        "master": "local[2]", "is_replayed": False, "spark": small(endpoint), "journal_files": str(folder / "journal"),
+    }  # fmt: skip
     configuration.write_text(json.dumps(settings))
     places = ["--root", root, "--output", str(folder / "output")]
     return subprocess.Popen(
         [sys.executable, "-m", "fleet_learner", *command, "--config", str(configuration), *places],
-        env=environment(credentials),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        env=environment(credentials), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
-    )
+    )  # fmt: skip
 
 
 def finished(process: subprocess.Popen[str], store: ObjectStore) -> None:

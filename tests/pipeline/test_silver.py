@@ -161,11 +161,8 @@ def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(
     ]
     rows = silver.member_events(facts_of(spark, lines)).collect()
     assert {r["event_id"]: r["event_ms"] - T0_MS for r in rows} == {
-        "g-0/0/down": 0,
-        "g-1/0/down": -7,
-        "g-1/1/up": 9,
-        "g-2/1/up": 100,
-    }
+        "g-0/0/down": 0, "g-1/0/down": -7, "g-1/1/up": 9, "g-2/1/up": 100,
+    }  # fmt: skip
 
 
 def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark: Any) -> None:
@@ -252,11 +249,7 @@ def test_odd_clocks_are_counted(spark: Any) -> None:
         timelines.change("down", "g", 3, 0, T0_MS, source=False, bounds=(9, 8)),
     ]
     rows = silver.member_events(facts_of(spark, lines))
-    assert quality.member_event_findings(rows) == {
-        "bounds_reversed": 1,
-        "clock_skew": 2,
-        "observed_before_source": 1,
-    }
+    assert quality.member_event_findings(rows) == {"bounds_reversed": 1, "clock_skew": 2, "observed_before_source": 1}
 
 
 def test_a_record_without_a_fate_stops_the_run() -> None:

@@ -194,16 +194,9 @@ def commit_key(key_type: int, group_id: str, topic: str, partition: int) -> byte
 
 
 def commit_value(
-    version: int,
-    committed_offset: int,
-    commit_ms: int,
-    *,
-    leader_epoch: int = -1,
-    metadata: str = "",
-    expire_ms: int = -1,
-    topic_id: bytes | None = None,
-    tags: Tags = MappingProxyType({}),
-) -> bytes:
+    version: int, committed_offset: int, commit_ms: int, *, leader_epoch: int = -1, metadata: str = "",
+    expire_ms: int = -1, topic_id: bytes | None = None, tags: Tags = MappingProxyType({}),
+) -> bytes:  # fmt: skip
     """Write an OffsetCommitValue; what the version does not have is left out, as Kafka does with ignorable fields."""
     head = struct.pack(">hq", version, committed_offset) + (i32(leader_epoch) if version >= 3 else b"")
     stamp = struct.pack(">q", commit_ms)

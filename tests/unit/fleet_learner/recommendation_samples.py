@@ -43,25 +43,15 @@ def saved(value: float) -> Difference:
 
 def recommendation(**changes: Any) -> Recommendation:
     values: dict[str, Any] = {
-        "kafka_cluster_id": "kafka-1",
-        "group_id": "orders",
-        "protocol": "Classic",
-        "setting": Setting.SESSION_TIMEOUT,
-        "current_ms": 45_000,
-        "recommended_ms": 90_000,
-        "goal_ms": 105_000,
-        "released": True,
+        "kafka_cluster_id": "kafka-1", "group_id": "orders", "protocol": "Classic", "setting": Setting.SESSION_TIMEOUT,
+        "current_ms": 45_000, "recommended_ms": 90_000, "goal_ms": 105_000, "released": True,
         "evidence": RecommendationEvidence(
             stops=1080, stops_effective=900.0, censored=3, method=EstimateMethod.KAPLAN_MEIER, coverage=0.997,
             from_ms=0, to_ms=30 * DAY_MS,
         ),
-        "before": effects(4.9, 1_300, 5_777),
-        "after": effects(0.6, 1_600, 4_502),
-        "bounds_minimum_ms": 9_000,
-        "bounds_maximum_ms": 1_800_000,
-        "price_source": PriceSource.STATED,
-        "saved_partition_seconds_per_day": saved(1_275),
-        "reasons": (Reason.COST_OPTIMUM,),
+        "before": effects(4.9, 1_300, 5_777), "after": effects(0.6, 1_600, 4_502), "bounds_minimum_ms": 9_000,
+        "bounds_maximum_ms": 1_800_000, "price_source": PriceSource.STATED,
+        "saved_partition_seconds_per_day": saved(1_275), "reasons": (Reason.COST_OPTIMUM,),
         "valid_until_ms": 40 * DAY_MS,
     }  # fmt: skip
     return Recommendation(**(values | changes))

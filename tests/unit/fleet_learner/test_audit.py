@@ -256,12 +256,10 @@ def test_what_differs_is_named_with_its_times() -> None:
     one = audit(
         [found(100), moved(1_790_812_800_123, 1)],
         Account(
-            facts=[fact(1_000, 2_000)],
-            removals=[of("a", "m1", 1_790_812_800_000)],
-            rejoins=[of("b", "m2", 1_790_812_800_000)],
-            seen=((0, 2_000_000_000_000),),
+            facts=[fact(1_000, 2_000)], removals=[of("a", "m1", 1_790_812_800_000)],
+            rejoins=[of("b", "m2", 1_790_812_800_000)], seen=((0, 2_000_000_000_000),),
         ),
-    )
+    )  # fmt: skip
     assert list(differences(one)) == [
         "missing in the journal: the rebalance to 1, 2026-10-01T00:00:00.123Z",
         "not in the log: a rebalance between 1970-01-01T00:00:01.000Z and 1970-01-01T00:00:02.000Z (1000-2000-None)",

@@ -16,12 +16,9 @@ MINUTE_MS = 60_000
 def member(name: str, *partitions: int, client: str = "", host: str = "", instance: str | None = None) -> Member:
     """A member; its client id is its name without the number behind the dot."""
     return Member(
-        member_id=name,
-        instance_id=instance,
-        client_id=client or name.split(".", maxsplit=1)[0],
-        client_host=host or "/10.0.0.1",
-        assignment=tuple(f"orders-{p}" for p in partitions),
-    )
+        member_id=name, instance_id=instance, client_id=client or name.split(".", maxsplit=1)[0],
+        client_host=host or "/10.0.0.1", assignment=tuple(f"orders-{p}" for p in partitions),
+    )  # fmt: skip
 
 
 def classic(epoch: int, *members: Member) -> GroupRecord:

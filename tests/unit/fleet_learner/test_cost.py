@@ -50,11 +50,9 @@ SECONDS = np.arange(1_000.0, 1_800_001.0, 1_000.0)
 
 def rates(kappa: float) -> CostRates:
     return CostRates(
-        stops_per_day=STOPS + DEATHS,
-        member_partitions=4.0,
-        eviction_partition_seconds=kappa,
+        stops_per_day=STOPS + DEATHS, member_partitions=4.0, eviction_partition_seconds=kappa,
         heartbeat_interval_ms=0.0,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -160,18 +160,10 @@ def test_a_group_is_the_same_in_any_fleet() -> None:
 def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
     """It is an eager group under its Kafka cluster's id, and all other groups stay the same."""
     real = RealGroup(
-        kafka_cluster_id="5L6g3nShT-eMCtK--X86sw",
-        namespace="shop",
-        name="orders",
-        group_id="orders",
-        members=3,
-        partitions=6,
-        session_timeout_ms=140_000,
-        timeout_source="Structural",
-        rollouts_per_day=2.0,
-        new_image_share=0.1,
-        median_ms=8_000.0,
-    )
+        kafka_cluster_id="5L6g3nShT-eMCtK--X86sw", namespace="shop", name="orders", group_id="orders", members=3,
+        partitions=6, session_timeout_ms=140_000, timeout_source="Structural", rollouts_per_day=2.0,
+        new_image_share=0.1, median_ms=8_000.0,
+    )  # fmt: skip
     settings = replace(SMALL, groups=6, real_group=real)
     groups = draw_groups(settings)
     assert groups[1:] == draw_groups(replace(SMALL, groups=6))[1:]

@@ -59,10 +59,8 @@ def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() 
         for each in (stops, [*stops, *gone])
     )
     assert (recommended.recommended_ms, recommended.goal_ms, recommended.upper_ms) == (
-        beside.recommended_ms,
-        beside.goal_ms,
-        beside.upper_ms,
-    )
+        beside.recommended_ms, beside.goal_ms, beside.upper_ms,
+    )  # fmt: skip
 
 
 def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
@@ -261,15 +259,11 @@ def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> No
     }
     rows = [
         row(
-            protocol=protocol,
-            group_id=f"g-{seed}",
-            stops=rollouts(28, 99, seed),
-            moved=4,
-            of_partitions=48,
+            protocol=protocol, group_id=f"g-{seed}", stops=rollouts(28, 99, seed), moved=4, of_partitions=48,
             seen_timeout_ms=45_000,
         )
         for seed in range(4)
-    ]
+    ]  # fmt: skip
     recommended = {
         name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[
             0

@@ -14,13 +14,9 @@ from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
 def classic(epoch: int, **members: str) -> GroupRecord:
     """Return a record of a classic group with these instance ids."""
     return GroupRecord(
-        kind=RecordKind.GROUP_METADATA,
-        key_type=2,
-        group_id="g",
-        group_type=GroupType.CLASSIC,
-        epoch=epoch,
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, epoch=epoch,
         members=tuple(Member(member_id=m, instance_id=i) for i, m in members.items()),
-    )
+    )  # fmt: skip
 
 
 def modern(kind: RecordKind, member: Member | None = None, **more: object) -> GroupRecord:
@@ -71,15 +67,10 @@ def test_a_classic_restart_is_absorbed_when_the_generation_stays() -> None:
     assert first == [ChangeKind.FOUND], "the first record proves nothing"
     assert list(one.take(classic(7, a="m3", b="m2"))) == [
         Change(
-            kind=ChangeKind.ABSORBED,
-            group_id="g",
-            group_type="Classic",
-            epoch=7,
-            instance_id="a",
-            member_id="m3",
+            kind=ChangeKind.ABSORBED, group_id="g", group_type="Classic", epoch=7, instance_id="a", member_id="m3",
             previous_member_id="m1",
         )
-    ]
+    ]  # fmt: skip
 
 
 def test_a_classic_restart_with_a_new_generation_is_a_rebalance() -> None:
@@ -127,10 +118,8 @@ def test_a_member_of_kip_848_that_is_fenced_is_gone() -> None:
         (ChangeKind.REBALANCED, None, 1),
     ]
     assert fold(joined("m1", "a"), epoch(10), gone("m1"), epoch(11), joined("m2", "a"), epoch(12))[-1] == (
-        ChangeKind.REBALANCED,
-        None,
-        1,
-    )
+        ChangeKind.REBALANCED, None, 1,
+    )  # fmt: skip
 
 
 def test_a_member_that_says_more_of_itself_is_no_restart() -> None:

@@ -213,12 +213,8 @@ def test_a_value_that_stays_says_why(reasons: tuple[Reason, ...], goal_ms: int, 
 def test_what_a_bound_holds_down_is_not_said_to_be_good(reason: Reason) -> None:
     """At its cap a timeout may lose most of the restarts: 17 of 21 a day with gaps of 90 s below a cap of 60 s."""
     capped = {
-        "current_ms": 60_000,
-        "recommended_ms": 60_000,
-        "goal_ms": 60_000,
-        "uncapped_ms": 180_000,
-        "reasons": (reason,),
-    }
+        "current_ms": 60_000, "recommended_ms": 60_000, "goal_ms": 60_000, "uncapped_ms": 180_000, "reasons": (reason,),
+    }  # fmt: skip
     assumed = advice_for(**capped, price_source=PriceSource.ASSUMED, saved_partition_seconds_per_day=None)
     assert assumed.verdict is Verdict.NOT_KNOWN
     assert "nearly all" not in assumed.why
@@ -241,12 +237,9 @@ def test_dynamic_members_are_advised_when_they_surely_cost_less() -> None:
 def test_a_timeout_outside_the_bounds_is_no_matter_of_cost() -> None:
     """A broker refuses a member whose timeout is outside of its bounds, regardless of restarts."""
     advice = advice_for(
-        current_ms=300_000,
-        recommended_ms=60_000,
-        goal_ms=None,
-        bounds_maximum_ms=60_000,
+        current_ms=300_000, recommended_ms=60_000, goal_ms=None, bounds_maximum_ms=60_000,
         reasons=(Reason.LOW_COVERAGE,),
-    )
+    )  # fmt: skip
     assert advice.verdict is Verdict.CHANGE
     assert advice.saving is None
     assert advice.later_ms == -240_000

@@ -51,15 +51,9 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
     prices = (*PriceSource,) if may_change else (None, *PriceSource)
     return recommendation(
         protocol=draw(st.sampled_from(get_args(Recommendation.model_fields["protocol"].annotation))),
-        setting=draw(st.sampled_from(Setting)),
-        **timeouts,
-        bounds_minimum_ms=low_ms,
-        bounds_maximum_ms=high_ms,
-        released=draw(st.booleans()),
-        wave=draw(st.integers(1, 100)),
-        price_source=draw(st.sampled_from(prices)),
-        before=draw(effect),
-        after=draw(effect),
+        setting=draw(st.sampled_from(Setting)), **timeouts, bounds_minimum_ms=low_ms, bounds_maximum_ms=high_ms,
+        released=draw(st.booleans()), wave=draw(st.integers(1, 100)), price_source=draw(st.sampled_from(prices)),
+        before=draw(effect), after=draw(effect),
         saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE, st.just(SURE))),
         reasons=tuple(draw(st.lists(st.sampled_from(OPEN if may_change else [*Reason]), unique=True))),
         evidence=RecommendationEvidence(

@@ -30,15 +30,11 @@ RATES = CostRates(stops_per_day=36, member_partitions=4, eviction_partition_seco
 
 def history(group_id: str = "orders", **changes: Any) -> build.GroupHistory:
     values: dict[str, Any] = {
-        "key": GroupKey(kafka_cluster_id="kafka-1", group_id=group_id),
-        "protocol": "Classic",
-        "members": 12,
+        "key": GroupKey(kafka_cluster_id="kafka-1", group_id=group_id), "protocol": "Classic", "members": 12,
         "partitions": 48,
         "counts": Counts(restarts=1080, rebalances=30, rebalances_if_dynamic=2160, rebalance_cost_partition_ms=1_000),
-        "covered_ms": 9 * DAY_MS,
-        "span_ms": 10 * DAY_MS,
-        "lost_partition_ms_by_day": (1, 2),
-    }
+        "covered_ms": 9 * DAY_MS, "span_ms": 10 * DAY_MS, "lost_partition_ms_by_day": (1, 2),
+    }  # fmt: skip
     return build.GroupHistory(**(values | changes))
 
 

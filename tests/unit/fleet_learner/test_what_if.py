@@ -20,13 +20,9 @@ from fleet_learner.recommendations.what_if import gap_table_ms, rates_of, simula
 
 LAW = LognormalLaw(mean=math.log(25_000), deviation=0.6)
 RATES = CostRates(
-    stops_per_day=36.0,
-    member_partitions=4.0,
-    eviction_partition_seconds=384.0,
-    heartbeat_interval_ms=3_000.0,
-    dead_share=0.05,
-    operator_availability=0.9,
-)
+    stops_per_day=36.0, member_partitions=4.0, eviction_partition_seconds=384.0, heartbeat_interval_ms=3_000.0,
+    dead_share=0.05, operator_availability=0.9,
+)  # fmt: skip
 TIMEOUTS = np.array([3_000.0, 6_000.0, 10_000.0, 30_000.0, 45_000.0, 60_000.0, 120_000.0, 300_000.0])
 MEASURES = {
     "evictions_per_day": evictions_per_day,
@@ -103,11 +99,9 @@ times = st.floats(min_value=1_000.0, max_value=60_000.0)
 
 @given(
     gaps=st.lists(st.one_of(times, st.just(math.inf)), min_size=1, max_size=7),
-    timeouts=st.lists(times, min_size=1, max_size=12),
-    interval_ms=st.floats(min_value=0.0, max_value=1_000.0),
-    block_gaps=st.sampled_from([1, 5, 10_000]),
-    stops_per_day=st.sampled_from([0.0, 0.1, 2.0]),
-)
+    timeouts=st.lists(times, min_size=1, max_size=12), interval_ms=st.floats(min_value=0.0, max_value=1_000.0),
+    block_gaps=st.sampled_from([1, 5, 10_000]), stops_per_day=st.sampled_from([0.0, 0.1, 2.0]),
+)  # fmt: skip
 @settings(deadline=None)
 def test_every_gap_is_judged_by_every_timeout(
     gaps: list[float], timeouts: list[float], interval_ms: float, block_gaps: int, stops_per_day: float

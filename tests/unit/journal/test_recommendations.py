@@ -20,9 +20,9 @@ from staticgroup.api.reasons import Reason
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 from staticgroup.core.timeouts.desired import Advice
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
-from unit.journal.snapshots import FLEET, Clock, asked, lengthen_shard, publish, reader, shard_of
+from unit.journal.snapshots import FLEET, Clock, asked, clock, lengthen_shard, publish, reader, shard_of
 
-__all__ = ["reader"]
+__all__ = ["clock", "reader"]
 
 
 def rewrite(root: Path, **changes: Any) -> None:
@@ -31,11 +31,6 @@ def rewrite(root: Path, **changes: Any) -> None:
     document = json.loads(path.read_bytes()) | changes
     document["digest"] = api.manifest_digest(document)
     path.write_text(json.dumps(document), encoding="utf-8")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 # accepted ----------------------------------------------------------------------------------------------------------

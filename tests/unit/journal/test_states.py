@@ -40,13 +40,11 @@ def record(attempt: int = 1) -> RemovalRecord:
 def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
     """What a round executed for a crashed member."""
     release = Release(
-        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)),
-        by=LeaveCall.CONSUMER_HEARTBEAT,
-        ordinal=0,
+        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)), by=LeaveCall.CONSUMER_HEARTBEAT, ordinal=0,
         pod=known_pod(0, "u0"),
         ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
         evidence="its run ended",
-    )
+    )  # fmt: skip
     return {"executed": Executed(releases=(release,), release_outcomes=(outcome,))}
 
 
@@ -83,9 +81,8 @@ def test_departed_names_the_newest_end_once_every_end_is_proven() -> None:
 
 def test_acknowledged_removal_is_recorded_with_its_proofs() -> None:
     observer = Observer()
-    (fact,) = (
-        f for f in observer.look(departure(), **leaving(LeaveOutcome.REMOVED)) if f.data.noun == "member.removed"
-    )
+    facts = observer.look(departure(), **leaving(LeaveOutcome.REMOVED))
+    (fact,) = (f for f in facts if f.data.noun == "member.removed")
     data = fact.data.model_dump()
     assert fact.id == "kc/orders/m2/1/removed"
     assert (data["outcome"], data["reason"]) == ("Removed", "scaled to 0..1")
@@ -97,17 +94,11 @@ def test_a_restarted_operator_records_a_removal_that_the_status_remembers_under_
     """It may have died between the leave and the record; readers drop the copy."""
     first, second = Observer("one"), Observer("two")
     first.look(departure(), **leaving(LeaveOutcome.REMOVED))
-    facts = second.look(
-        running(workload=workload(2), group=group(member(0), member(1))), history=history(removals=(record(),))
-    )
+    two, known = running(workload=workload(2), group=group(member(0), member(1))), history(removals=(record(),))
+    facts = second.look(two, history=known)
     assert [f.id for f in facts] == ["kc/orders/m2/1/removed"]
     assert facts[0].id in {f.id for f in first.facts}
-    assert (
-        second.look(
-            running(workload=workload(2), group=group(member(0), member(1))), history=history(removals=(record(),))
-        )
-        == []
-    )
+    assert second.look(two, history=known) == []
 
 
 def test_member_that_comes_back_after_its_removal_is_recorded_as_resurrected() -> None:
