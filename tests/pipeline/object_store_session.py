@@ -161,8 +161,8 @@ def probed(spark: Any, root: str) -> dict[str, Any]:
 
 
 SCENES: dict[str, Callable[..., dict[str, Any]]] = {
-    "life": life, "commits": commits, "writer": writer, "tables": tables, "probed": probed,
-}  # fmt: skip
+    scene.__name__: scene for scene in (life, commits, writer, tables, probed)
+}
 
 
 def main(scene: str, root: str, endpoint: str, *more: str) -> None:

@@ -18,8 +18,8 @@ from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.erasure import Subject, erase_bill
 from fleet_learner.errors import SourceError
 from fleet_learner.lake import Lake, Plan, Published
-from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
-from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
+from fleet_learner.offsets.codec import Member
+from unit.fleet_learner.offsets_encoder import classic_group, commit_key, commit_value, key_of, value_of
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 T0_MS = 1_760_054_400_000  # a midnight
@@ -73,14 +73,12 @@ class Log:
 
 
 def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | None]:
-    record = GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group, group_type=GroupType.CLASSIC, value_version=3,
-        epoch=epoch,
-        protocol_type="consumer", protocol_name="range", leader_id=members[0],
-        members=tuple(Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000,
-                             assignment=(f"orders-{n}",))
-                      for n, m in enumerate(members)),
-    )  # fmt: skip
+    of = [
+        Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000,
+               assignment=(f"orders-{n}",))
+        for n, m in enumerate(members)
+    ]  # fmt: skip
+    record = classic_group(epoch, *of, group_id=group, value_version=3, leader_id=members[0])
     return key_of(record), value_of(record, {})
 
 
@@ -224,7 +222,6 @@ def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> No
     end_ms = T0_MS + DAY_MS
     assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS, until_ms=end_ms) == {}
     made = window.bill(kept.journal, ["kafka-1"], since_ms=T0_MS - DAY_MS, until_ms=end_ms)
-    assert made is not None
     by_group = {row["group_id"]: row for row in made.collect()}
     assert by_group["busy"]["rebalances"] == 3
     assert by_group["busy"]["covered_to_ms"] <= end_ms

@@ -25,7 +25,7 @@ from fleet_learner.simulated.journal import produce
 from fleet_learner.simulated.truth import FleetSettings, draw_groups, draw_stops
 from fleet_learner.sources.topic import TopicReader
 from journal import recommendations as api
-from unit.fleet_learner.offsets_encoder import key_of, value_of
+from unit.fleet_learner.offsets_encoder import classic_group, key_of, value_of
 
 pytest.importorskip("pyspark")
 
@@ -46,7 +46,6 @@ def root(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def rows(root: Path, table: schemas.Table) -> list[dict[str, Any]]:
     """Return the published rows of a table of facts, read by another implementation of Delta's protocol."""
     state = RunLog(LocalObjects(root / "learned" / FOLDER)).latest()
-    assert state is not None
     found = DeltaTable(root / "learned" / table.name, version=state.version(table.name)).to_pyarrow_table()
     return [row for row in found.to_pylist() if not table.is_kept_by_run or row["run"] == state.number]
 
@@ -161,13 +160,7 @@ class ClassicCoordinator:
 
     def epoch(self) -> list[GroupRecord]:
         members = tuple(_member(m, i) for i, m in self.members.items())
-        return [
-            GroupRecord(
-                kind=RecordKind.GROUP_METADATA, key_type=2, group_id=self.group_id, group_type=GroupType.CLASSIC,
-                value_version=3, epoch=self.generation, protocol_type="consumer", protocol_name="range", leader_id="m",
-                members=members,
-            )
-        ]  # fmt: skip
+        return [classic_group(self.generation, *members, group_id=self.group_id, value_version=3, leader_id="m")]
 
     def rebalance(self, number: int | None) -> list[GroupRecord]:
         self.generation += 1
@@ -197,7 +190,6 @@ class Kip848Coordinator:
         return [self._record(RecordKind.EPOCH, 3, epoch=self.number)]
 
     def rebalance(self, number: int | None) -> list[GroupRecord]:
-        assert number is not None
         self.number = number
         return self.epoch()
 

@@ -113,7 +113,6 @@ def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) ->
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
-    assert process.stdout is not None
     try:
         lines = list(islice(process.stdout, after_steps))
         assert len(lines) == after_steps, f"it ended by itself after {lines}"

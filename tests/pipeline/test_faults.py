@@ -133,11 +133,9 @@ class World:
         self.facts, _ = gold.learn(self.journal, self.learned, window_days=30, terms=TERMS, is_replayed=False)
 
     def rows(self, table: schemas.Table) -> list[dict[str, Any]]:
-        assert self.facts is not None
         return [row.asDict() for row in gold.read_learned(self.learned, self.facts, table).collect()]
 
     def outages(self, group_id: str) -> list[dict[str, Any]]:
-        assert self.state is not None
         frame = self.journal.published(schemas.OUTAGES, self.state)
         return [row.asDict() for row in frame.where(f"group_id = '{group_id}'").collect()]
 
@@ -187,7 +185,6 @@ def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
 
 @in_worlds
 def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
-    assert faulty.state is not None
     assert faulty.state.counts["window_end_ms"] == AS_OF_MS
     near, far = sorted(faulty.outages("skewed"), key=lambda row: row["down_ms"])[-1:], faulty.outages("skewed")
     assert [row["down_ms"] for row in near] == [BEGIN_MS + DAY_MS + 100]
@@ -197,7 +194,6 @@ def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> 
 
 @in_worlds
 def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
-    assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert set_aside(days) == [("kafka-1", "shares", "Share")]
     assert not named(faulty, schemas.RECOMMENDATION, "shares")
@@ -236,7 +232,6 @@ def test_silence_without_beats_is_not_watched(faulty: World) -> None:
 
 @in_worlds
 def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
-    assert faulty.state is not None
     assert faulty.state.counts["late_rows"] == 0
     found = faulty.outages("newcomer")
     assert len(found) == 10 * 2 * 2
@@ -245,7 +240,6 @@ def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
 
 @in_worlds
 def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
-    assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert quality.impossible_days(days) == []
     odd = days.where("group_id = 'billing'").withColumn("stopped_partition_ms", days["partitions"] * DAY_MS + 1)

@@ -28,6 +28,11 @@ def options(topics: Topics, topic: str, **more: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic, **more}
 
 
+def loaded(spark: Any, topics: Topics, topic: str, **more: str) -> Any:
+    kafka.register(spark)
+    return spark.read.format(kafka.FORMAT).options(**options(topics, topic, **more)).load()
+
+
 def fill(topics: Topics, topic: str, count: int) -> None:
     """Put numbered records into the topic, one partition after the other."""
     topics.produce(topic, [(n % 4, b"k%d" % n, b"v%d" % n) for n in range(count)])
@@ -41,8 +46,7 @@ def values(rows: list[Any]) -> list[int]:
 def test_a_batch_has_the_columns_and_the_content_of_the_jvm_source(spark: Any, topics: Topics) -> None:
     fill(topics, "columns", 8)
     topics.produce("columns", [(0, None, None)])
-    kafka.register(spark)
-    frame = spark.read.format(kafka.FORMAT).options(**options(topics, "columns")).load()
+    frame = loaded(spark, topics, "columns")
     assert frame.schema == schemas.KAFKA.spark
     rows = sorted(frame.collect(), key=lambda row: (row["partition"], row["offset"]))
     assert [(r["partition"], r["offset"]) for r in rows] == [
@@ -59,22 +63,18 @@ def test_a_batch_has_the_columns_and_the_content_of_the_jvm_source(spark: Any, t
 
 def test_only_the_named_offsets_are_read(spark: Any, topics: Topics) -> None:
     fill(topics, "ranges", 40)
-    kafka.register(spark)
     wanted = {
         "startingOffsets": json.dumps({"ranges": {"0": 3, "1": -2, "2": 9, "3": 10}}),
         "endingOffsets": json.dumps({"ranges": {"0": 5, "1": 2, "2": -1, "3": 10}}),
     }
-    rows = spark.read.format(kafka.FORMAT).options(**options(topics, "ranges", **wanted)).load().collect()
-    assert values(rows) == sorted([12, 16, 1, 5, 38])
+    assert values(loaded(spark, topics, "ranges", **wanted).collect()) == sorted([12, 16, 1, 5, 38])
 
 
 def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> None:
     """Spark invents a partition for a source without any; it must not be read."""
     fill(topics, "idle", 4)
-    kafka.register(spark)
     ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
-    same = options(topics, "idle", startingOffsets=ends, endingOffsets=ends)
-    assert spark.read.format(kafka.FORMAT).options(**same).load().collect() == []
+    assert loaded(spark, topics, "idle", startingOffsets=ends, endingOffsets=ends).collect() == []
 
 
 def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -231,15 +232,15 @@ def write(folder: Path, events: int, seed: int) -> int:
     return rows
 
 
-def main() -> None:
-    """Write a history in a process of its own, so that no sample includes its memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(written: Callable[[Path, int, int], int], description: str | None) -> None:
+    """Write a history or journals in a process of its own, so that no sample includes its memory."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    print(write(options.folder, options.events, options.seed))
+    print(written(options.folder, options.events, options.seed))
 
 
 if __name__ == "__main__":
-    main()
+    main(write, __doc__)

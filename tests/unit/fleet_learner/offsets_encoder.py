@@ -5,10 +5,24 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 
 Tags = Mapping[int, bytes]
+
+
+def classic_group(epoch: int | None, *members: Member, group_id: str = "g", **more: Any) -> GroupRecord:
+    """Return the record of a classic group of consumers."""
+    return GroupRecord(
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group_id, group_type=GroupType.CLASSIC, epoch=epoch,
+        members=members, **{"protocol_type": "consumer", "protocol_name": "range"} | more,
+    )  # fmt: skip
+
+
+CLASSIC_GONE = GroupRecord(
+    kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
+)
 
 
 def varint(number: int) -> bytes:

@@ -22,7 +22,6 @@ def test_the_class_is_recovered() -> None:
     means = 10.0 + 0.4 * rng.standard_normal(4000)
     logs = means[:, None] + np.sqrt(variances)[:, None] * rng.standard_normal((4000, 8))
     prior = class_prior(np.full(4000, 8.0), logs.mean(axis=1), logs.var(axis=1, ddof=1))
-    assert prior is not None
     assert prior.degrees == pytest.approx(8.0, rel=0.15)
     assert prior.variance == pytest.approx(0.25, rel=0.05)
     assert prior.mean == pytest.approx(10.0, abs=0.03)
@@ -34,7 +33,6 @@ def test_equal_workloads_need_no_own_variance() -> None:
     rng = np.random.Generator(np.random.Philox(key=[12, 0]))
     logs = 10.0 + 0.5 * rng.standard_normal((3000, 6))
     prior = class_prior(np.full(3000, 6.0), logs.mean(axis=1), logs.var(axis=1, ddof=1))
-    assert prior is not None
     assert prior.degrees > 100
     assert prior.mean_variance < 0.005
 

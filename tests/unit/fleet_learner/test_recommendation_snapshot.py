@@ -50,7 +50,6 @@ def test_what_is_written_is_what_is_read(tmp_path: Path, records: list[api.Recom
     manifest = publish(tmp_path, records)
     assert pull(tmp_path) == {each.key: each for each in records}
     shard = manifest.shard_for("k", "g7")
-    assert shard is not None
     assert ("k", "g7") in api.read_shard(manifest, shard, (tmp_path / shard.path).read_bytes())
 
 

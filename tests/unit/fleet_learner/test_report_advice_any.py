@@ -106,7 +106,6 @@ def test_no_advice_contradicts_itself(
 def holds_together(advice: Advice, record: Recommendation) -> None:
     """Check what a change must never be."""
     now_ms, then_ms = advice.now_ms, advice.then_ms
-    assert then_ms is not None
     assert then_ms != now_ms
     low_ms, high_ms = record.bounds_minimum_ms, record.bounds_maximum_ms
     assert low_ms is None or low_ms <= then_ms
@@ -125,7 +124,6 @@ def holds_together(advice: Advice, record: Recommendation) -> None:
         str(-(-then_ms // 1000)) in advice.command
     )  # fmt: skip
     if advice.goal_ms is not None:
-        assert now_ms is not None
         assert (advice.goal_ms > then_ms) is (then_ms > now_ms)
         assert "one step on the way" in advice.why
     goal_ms = advice.goal_ms or then_ms

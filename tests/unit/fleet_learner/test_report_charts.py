@@ -80,7 +80,6 @@ def drawn_shapes(root: ET.Element) -> Iterator[ET.Element]:
 
 def sound(chart: str | None) -> ET.Element:
     """Check the invariants of every chart, and return it parsed."""
-    assert chart is not None
     root = ET.fromstring(chart)
     _, _, width, height = (float(part) for part in root.get("viewBox", "").split())
     assert width == canvas.WIDTH_PX

@@ -28,7 +28,6 @@ def history(price: Price = STATED, stops: int = 600, **changes: object) -> Group
 
 def estimated(known: GroupHistory) -> tuple[LawEstimate, Law]:
     estimate = estimate_law(known.sample, class_model([known.sample]), horizon_ms=HORIZON_MS)
-    assert estimate is not None
     return estimate, estimate.drawn(np.random.Generator(np.random.Philox(key=3)))
 
 
@@ -37,10 +36,8 @@ def test_the_value_is_the_difference_of_both_costs() -> None:
     estimate, laws = estimated(known)
     costs = cost_per_day(estimate.law, known.rates, np.array([45_000.0, 90_000.0]))
     found = saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=False)
-    assert found is not None
     assert found.value == pytest.approx(float(costs[0] - costs[1]), abs=1e-3)
     dynamic = saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=True)
-    assert dynamic is not None
     assert dynamic.value == pytest.approx(float(costs[0]) - dynamic_cost_per_day(estimate.law, known.rates), abs=1e-3)
 
 
@@ -52,8 +49,6 @@ def test_a_price_that_is_known_less_well_makes_the_interval_wider() -> None:
         estimate, laws = estimated(known)
         found.append(saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=False))
     stated, measured = found
-    assert stated is not None
-    assert measured is not None
     at = np.array([45_000.0, 90_000.0])
     evictions = evictions_per_day(estimate.law, known.rates, at)
     waiting = ghost_seconds_per_day(estimate.law, known.rates, at) * known.rates.member_partitions
@@ -69,8 +64,6 @@ def test_the_way_back_costs_what_the_way_there_saves(one: int, other: int, is_me
     estimate, laws = estimated(known)
     there = saving(known, estimate, laws, from_ms=one, to_ms=other, is_dynamic=False)
     back = saving(known, estimate, laws, from_ms=other, to_ms=one, is_dynamic=False)
-    assert there is not None
-    assert back is not None
     assert there.lower <= there.value <= there.upper
     assert back.value == pytest.approx(-there.value, abs=1e-3)
     assert back.lower == pytest.approx(-there.upper, rel=1e-6, abs=1e-3)
@@ -88,12 +81,7 @@ def test_without_a_known_price_nothing_is_said() -> None:
 def test_a_record_tells_what_its_advice_saves() -> None:
     cheap, dear = recommended(history(), history(Price.given(0.3, is_stated=True), group_id="cheap", stopped_share=1 / 12))
     assert Reason.USE_DYNAMIC in cheap.reasons
-    assert cheap.before is not None
-    assert cheap.saved_partition_seconds_per_day is not None
     assert cheap.saved_partition_seconds_per_day.lower > 0.9 * cheap.before.cost_partition_seconds_per_day.value - 100
-    assert dear.saved_partition_seconds_per_day is not None
-    assert dear.before is not None
-    assert dear.after is not None
     saved = dear.before.cost_partition_seconds_per_day.value - dear.after.cost_partition_seconds_per_day.value
     assert dear.saved_partition_seconds_per_day.value == pytest.approx(saved, abs=1e-3)
     assert dear.saved_partition_seconds_per_day.lower > 0

@@ -27,7 +27,6 @@ def publish(root: Path, records: tuple[api.Recommendation, ...] = FLEET, **chang
 
 def shard_of(root: Path, manifest: api.Manifest, group_id: str) -> Path:
     shard = manifest.shard_for(CLUSTER_ID, group_id)
-    assert shard is not None
     return root / shard.path
 
 
