@@ -16,7 +16,6 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.pipeline)
@@ -67,5 +66,4 @@ class Topics:
 
 @pytest.fixture(scope="session")
 def topics() -> Topics:
-    """Return the simulated broker."""
     return Topics()

@@ -22,7 +22,6 @@ QUICK_START = {
 
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:
-    """Run once."""
     settings = {
         "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m",
         "spark.databricks.delta.snapshotPartitions": "1", **QUICK_START,

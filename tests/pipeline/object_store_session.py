@@ -53,7 +53,6 @@ def rows(spark: Any, first: int, end: int, said: str) -> Any:
 
 
 def ordered_rows(frame: Any) -> list[list[Any]]:
-    """Return rows in order."""
     return sorted([row["id"], row["at_ms"], row["said"]] for row in frame.collect())
 
 
@@ -166,7 +165,6 @@ SCENES: dict[str, Callable[..., dict[str, Any]]] = {
 
 
 def main(scene: str, root: str, endpoint: str, *more: str) -> None:
-    """Play one scene."""
     spark = session(root, endpoint)
     try:
         print(json.dumps(SCENES[scene](spark, root, *more)))

@@ -24,7 +24,6 @@ from pipeline.conftest import Topics
 
 
 def options(topics: Topics, topic: str, **more: str) -> dict[str, str]:
-    """Return the options for a topic."""
     return {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic, **more}
 
 
@@ -39,7 +38,6 @@ def fill(topics: Topics, topic: str, count: int) -> None:
 
 
 def values(rows: list[Any]) -> list[int]:
-    """Return the numbers of records, sorted."""
     return sorted(int(bytes(row["value"])[1:]) for row in rows)
 
 
@@ -75,12 +73,6 @@ def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> N
     fill(topics, "idle", 4)
     ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
     assert loaded(spark, topics, "idle", startingOffsets=ends, endingOffsets=ends).collect() == []
-
-
-def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
-    reader = TopicReader({"bootstrap.servers": topics.bootstrap, "allow.auto.create.topics": "false"})
-    assert reader.watermarks(("nowhere",)) == {"nowhere": {}}
-    reader.close()
 
 
 def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:

@@ -26,7 +26,6 @@ CLASSIC_GONE = GroupRecord(
 
 
 def varint(number: int) -> bytes:
-    """Write an unsigned varint."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -47,22 +46,18 @@ def compact(text: str | None) -> bytes:
 
 
 def i32(number: int) -> bytes:
-    """Write an INT32."""
     return struct.pack(">i", number)
 
 
 def tagged(tags: Tags) -> bytes:
-    """Write tagged fields."""
     return varint(len(tags)) + b"".join(varint(n) + varint(len(b)) + b for n, b in sorted(tags.items()))
 
 
 def compact_array(items: Sequence[bytes]) -> bytes:
-    """Write a compact array."""
     return varint(len(items) + 1) + b"".join(items)
 
 
 def key_of(record: GroupRecord) -> bytes:
-    """Write the key."""
     parts = [struct.pack(">h", record.key_type), string(record.group_id)]
     if record.kind in {RecordKind.MEMBER, RecordKind.TARGET_MEMBER, RecordKind.CURRENT_MEMBER}:
         parts.append(string(record.members[0].member_id))
@@ -203,7 +198,6 @@ _BODIES: Mapping[tuple[RecordKind, GroupType | None], Callable[[GroupRecord, Tag
 
 
 def commit_key(key_type: int, group_id: str, topic: str, partition: int) -> bytes:
-    """Write the key of an offset commit."""
     return struct.pack(">h", key_type) + string(group_id) + string(topic) + i32(partition)
 
 

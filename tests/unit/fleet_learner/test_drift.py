@@ -72,13 +72,11 @@ def test_a_slow_image_is_found_soon_with_its_begin() -> None:
 
 
 def test_faster_restarts_are_no_alarm() -> None:
-    """The sum looks upwards only."""
     means = np.concatenate((10 + 0.1 * np.sin(np.arange(20.0)), np.full(40, 8.0)))
     assert slower_since(means, baseline=20) is None
 
 
 def test_too_short_a_past_says_nothing() -> None:
-    """Seven rollouts are no baseline."""
     assert slower_since(np.array([1.0] * 7 + [9.0] * 9), baseline=7) is None
 
 
@@ -90,6 +88,5 @@ def test_weights_halve_in_a_fortnight() -> None:
 
 
 def test_means_keep_the_order_of_the_rollouts() -> None:
-    """By first appearance, not by code."""
     means = rollout_means(np.array([1.0, 3.0, 10.0, 20.0]), np.array([9, 9, 2, 2]))
     assert means.tolist() == [2.0, 15.0]

@@ -84,7 +84,6 @@ def _orders(**changes: Any) -> Figures:
     ],
 )
 def test_each_step_that_did_not_happen_is_said(figures: Figures, word: str) -> None:
-    """One figure is off at a time, and the sentence names it."""
     assert word in " ".join(differences(figures))
 
 

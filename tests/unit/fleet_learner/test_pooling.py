@@ -46,7 +46,6 @@ def test_trigamma_is_inverted(value: float) -> None:
 
 
 def test_no_gaps_give_the_class_and_many_give_the_workload() -> None:
-    """The two ends of partial pooling."""
     none = posterior(PRIOR, 0.0, math.nan, 0.0)
     assert (none.mean, none.mean_variance, none.variance, none.degrees) == (10.0, 0.16, 0.25, 8.0)
     many = posterior(PRIOR, 1e6, 12.0, 0.09)
@@ -97,7 +96,6 @@ def test_censored_moments_are_the_maximum_likelihood() -> None:
 
 
 def test_nothing_ended_says_so() -> None:
-    """No number is made up."""
     number, mean, _ = censored_log_moments(np.array([1000.0, 2000.0]), np.array([False, False]))
     assert number == 0
     assert math.isnan(mean)

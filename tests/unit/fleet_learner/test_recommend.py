@@ -32,8 +32,6 @@ from unit.fleet_learner.group_histories import (
 
 
 class TestNumbers:
-    """Recommendations and their reasons."""
-
     def test_an_eager_group_gets_the_cost_optimum(self) -> None:
         """κ = 384, ν = 4: far above the default of 45 s, where the hazard falls to .0104 per second."""
         found = one()
@@ -208,7 +206,6 @@ def test_the_row_has_the_columns_of_the_table() -> None:
 
 
 def test_estimates_lie_in_their_intervals() -> None:
-    """A reader may rely on it."""
     with pytest.raises(ValueError, match="lies in its interval"):
         api.Estimate(value=2.0, lower=3.0, upper=4.0)
     assert math.isclose(api.Estimate(value=2.0, lower=1.0, upper=4.0).value, 2.0)

@@ -46,7 +46,6 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def test_what_is_written_is_what_is_read(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Every record, in the shard that its group's name says."""
     manifest = publish(tmp_path, records)
     assert pull(tmp_path) == {each.key: each for each in records}
     shard = manifest.shard_for("k", "g7")
@@ -149,7 +148,6 @@ def test_versions(tmp_path: Path, records: list[api.Recommendation]) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", ".hidden", "a//b", ""])
 def test_a_shard_outside_the_snapshot_is_refused(path: str, tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """A path is a claim of the writer."""
     publish(tmp_path, records)
     shards = json.loads((tmp_path / api.MANIFEST_NAME).read_bytes())["shards"]
     rewritten(tmp_path, {"shards": [{**shards[0], "path": path}, *shards[1:]]})
@@ -166,6 +164,5 @@ def test_a_record_in_the_wrong_shard_is_refused(tmp_path: Path, records: list[ap
 
 
 def test_two_records_for_one_group_are_a_fault(tmp_path: Path, records: list[api.Recommendation]) -> None:
-    """Of the caller."""
     with pytest.raises(ValueError, match="two records"):
         publish(tmp_path, [records[0], records[0]])

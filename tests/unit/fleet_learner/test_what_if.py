@@ -65,17 +65,6 @@ def test_a_member_that_never_returns_is_always_late() -> None:
     assert abs(float(mean[0]) - 0.2 * 36) < 4 * float(error[0])
 
 
-def test_all_timeouts_see_the_same_gaps() -> None:
-    """A timeout's figures do not depend on which others are asked for, and evictions fall with it in every
-    replicate."""
-    gaps = gap_table_ms(LAW, 1_800_000.0)
-    every = simulate("k", "g", gaps, RATES, TIMEOUTS, replicates=50)
-    one = simulate("k", "g", gaps, RATES, TIMEOUTS[4:5], replicates=50)
-    np.testing.assert_allclose(every.evictions_per_day[:, 4], one.evictions_per_day[:, 0])
-    np.testing.assert_allclose(every.ghost_seconds_per_day[:, 4], one.ghost_seconds_per_day[:, 0], rtol=1e-12)
-    assert np.all(np.diff(every.evictions_per_day, axis=1) <= 0)
-
-
 def plainly(
     gaps_ms: NDArray[np.float64], rates: CostRates, timeouts_ms: NDArray[np.float64], replicates: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -136,15 +125,8 @@ def test_groups_differ_and_repeat() -> None:
 
 
 def test_a_timeout_below_a_heartbeat_interval_is_refused() -> None:
-    """No client could hold it."""
     with pytest.raises(ValueError, match="below the heartbeat interval"):
         simulate("k", "g", np.array([1_000.0]), RATES, np.array([2_000.0]))
-
-
-def test_no_stops_cost_nothing() -> None:
-    """A group that never restarts."""
-    quiet = simulate("k", "g", np.array([1_000.0]), replace(RATES, stops_per_day=0.0), TIMEOUTS, replicates=3)
-    assert not quiet.cost_per_day.any()
 
 
 def test_rates_of_a_group_that_does_not_exist_yet() -> None:

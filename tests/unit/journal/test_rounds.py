@@ -22,10 +22,8 @@ def test_first_look_tells_no_change() -> None:
     assert observer.look(running()) == [], "nor one that could not read it before"
 
 
-def test_absorbed_restart_of_a_classic_member() -> None:
+def test_absorbed_restart_of_a_classic_member(observer: Observer) -> None:
     """KIP-345: a known instance id that rejoins a stable group gets a new member.id without a rebalance."""
-    observer = Observer()
-    observer.look(running())
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
     assert fact.id == f"kc/orders/{id_of(1)}/m1b/rejoined"
     assert fact_of(group_record("k", fact.id, fact.data)) | {"workload": ""} == {
@@ -56,10 +54,8 @@ def test_member_that_was_not_in_the_group_before_joins_without_a_predecessor() -
     assert facts[1].data.model_dump()["previous_member_id"] is None
 
 
-def test_members_of_others_are_not_recorded() -> None:
+def test_members_of_others_are_not_recorded(observer: Observer) -> None:
     """Foreign and dynamic members are never ours, and an id with two holders is a wrong reading."""
-    observer = Observer()
-    observer.look(running())
     others = (
         replace(member(0), instance_id="somebody-else"),
         replace(member(0, "d"), instance_id=None),
@@ -69,10 +65,8 @@ def test_members_of_others_are_not_recorded() -> None:
     assert "member.rejoined" not in kinds(observer.look(running(group=group(*others, member(1), member(2)))))
 
 
-def test_classic_rebalance_is_recorded_when_it_has_settled() -> None:
+def test_classic_rebalance_is_recorded_when_it_has_settled(observer: Observer) -> None:
     """DescribeGroups shows no generation: in progress at one read, then Stable, is one rebalance."""
-    observer = Observer()
-    observer.look(running())
     assert observer.look(running(group=group(*(member(n) for n in range(3)), state="PreparingRebalance"))) == []
     (fact,) = observer.look(running())
     assert fact.data.noun == "group.rebalanced"
@@ -190,9 +184,7 @@ def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same
     assert set(ids) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
 
 
-def test_bounds_reach_back_to_the_last_look_that_read_the_group() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_bounds_reach_back_to_the_last_look_that_read_the_group(observer: Observer) -> None:
     assert observer.look(running(group=UNREACHABLE)) == []
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 3 * STEP_MS + 100)
