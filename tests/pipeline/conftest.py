@@ -16,7 +16,6 @@ OPERATOR = Path(__file__).parents[2] / "operator"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of this folder."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.pipeline)
@@ -33,15 +32,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "tests",
         master="local[2]",
         settings={
-            "spark.sql.shuffle.partitions": "2",
-            "spark.databricks.delta.snapshotPartitions": "1",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2", "spark.databricks.delta.snapshotPartitions": "1",
+            "spark.sql.adaptive.enabled": "false", "spark.driver.memory": "1g",
             # The tables are tiny: the optimizing compiler costs both cores more than it gains.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
             "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         },
-    )
+    )  # fmt: skip
     yield session
     session.stop()
 
@@ -69,5 +66,4 @@ class Topics:
 
 @pytest.fixture(scope="session")
 def topics() -> Topics:
-    """Return the simulated broker."""
     return Topics()

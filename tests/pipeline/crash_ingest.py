@@ -22,13 +22,10 @@ QUICK_START = {
 
 
 def main(journal: str, lake: str, as_of_ms: str) -> None:
-    """Run once."""
     settings = {
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "512m",
-        "spark.databricks.delta.snapshotPartitions": "1",
-        **QUICK_START,
-    }
+        "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "512m",
+        "spark.databricks.delta.snapshotPartitions": "1", **QUICK_START,
+    }  # fmt: skip
     spark = new_session("crash", master="local[1]", settings=settings)
 
     def tell(step: str) -> None:

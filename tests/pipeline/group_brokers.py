@@ -19,14 +19,11 @@ def running_brokers(name: str, *, session_ms: int, **more: str) -> Iterator[Brok
     more: further properties of the broker, with "_" for ".".
     """
     overrides = {
-        "group.min.session.timeout.ms": "1000",
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": str(session_ms),
-        "group.consumer.min.heartbeat.interval.ms": "200",
-        "group.consumer.heartbeat.interval.ms": "500",
-        "group.initial.rebalance.delay.ms": "300",
+        "group.min.session.timeout.ms": "1000", "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": str(session_ms), "group.consumer.min.heartbeat.interval.ms": "200",
+        "group.consumer.heartbeat.interval.ms": "500", "group.initial.rebalance.delay.ms": "300",
         **{key.replace("_", "."): value for key, value in more.items()},
-    }
+    }  # fmt: skip
     down(name)
     running = Brokers.up(BrokerSettings(name=name, overrides=overrides))
     try:

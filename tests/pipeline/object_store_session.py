@@ -36,12 +36,10 @@ REGION = "us-east-1"
 def small(endpoint: str) -> dict[str, str]:
     """Return the settings of a small session with the store."""
     return {
-        "spark.hadoop.fs.s3a.endpoint": endpoint,
-        "spark.hadoop.fs.s3a.endpoint.region": REGION,
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.memory": "1g",
+        "spark.hadoop.fs.s3a.endpoint": endpoint, "spark.hadoop.fs.s3a.endpoint.region": REGION,
+        "spark.sql.shuffle.partitions": "2", "spark.driver.memory": "1g",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
+    }  # fmt: skip
 
 
 def session(root: str, endpoint: str) -> Any:
@@ -55,7 +53,6 @@ def rows(spark: Any, first: int, end: int, said: str) -> Any:
 
 
 def ordered_rows(frame: Any) -> list[list[Any]]:
-    """Return rows in order."""
     return sorted([row["id"], row["at_ms"], row["said"]] for row in frame.collect())
 
 
@@ -77,12 +74,9 @@ def life(spark: Any, root: str) -> dict[str, Any]:
     first = ordered_rows(lake.read(TABLE, lake.log(TABLE).of_run(0).version))  # type: ignore[union-attr]
     spark.sql(f"VACUUM delta.`{lake.uri(TABLE)}` RETAIN 0 HOURS").collect()
     return {
-        "merged": merged.rows,
-        "again": again.version,
-        "first": first,
-        "before": before,
+        "merged": merged.rows, "again": again.version, "first": first, "before": before,
         "now": ordered_rows(lake.read(TABLE, lake.log(TABLE).latest())),
-    }
+    }  # fmt: skip
 
 
 def commits(spark: Any, root: str) -> dict[str, Any]:
@@ -166,16 +160,11 @@ def probed(spark: Any, root: str) -> dict[str, Any]:
 
 
 SCENES: dict[str, Callable[..., dict[str, Any]]] = {
-    "life": life,
-    "commits": commits,
-    "writer": writer,
-    "tables": tables,
-    "probed": probed,
+    scene.__name__: scene for scene in (life, commits, writer, tables, probed)
 }
 
 
 def main(scene: str, root: str, endpoint: str, *more: str) -> None:
-    """Play one scene."""
     spark = session(root, endpoint)
     try:
         print(json.dumps(SCENES[scene](spark, root, *more)))

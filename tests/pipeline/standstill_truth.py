@@ -53,7 +53,6 @@ class Group:
         folder.mkdir()
 
     def start(self, ordinal: int) -> None:
-        """Start a member."""
         client = {"bootstrap.servers": self._bootstrap, "group.id": self.kind.name, **self.kind.client}
         client["client.id"] = f"{self.kind.name}-{ordinal}"
         if self.kind.client.get("group.protocol") != "consumer":
@@ -79,7 +78,6 @@ class Group:
         process.wait(30)
 
     def close(self) -> None:
-        """End all remaining members."""
         for ordinal in list(self.members):
             self.end(ordinal, is_killed=True)
 

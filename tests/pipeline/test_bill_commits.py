@@ -89,9 +89,6 @@ def has_tags_of_a_newer_broker(value: bytes | None, commit: OffsetCommit | str |
 def _again(commit: OffsetCommit) -> bytes:
     import base64
 
-    assert commit.committed_offset is not None
-    assert commit.commit_ms is not None
-    assert commit.leader_epoch is not None
     topic_id = None if commit.topic_id is None else base64.urlsafe_b64decode(commit.topic_id + "==")
     return commit_value(4, commit.committed_offset, commit.commit_ms, leader_epoch=commit.leader_epoch,
                         metadata=commit.metadata or "", topic_id=topic_id)  # fmt: skip

@@ -18,8 +18,8 @@ from fleet_learner.configuration import OffsetsLogSettings
 from fleet_learner.erasure import Subject, erase_bill
 from fleet_learner.errors import SourceError
 from fleet_learner.lake import Lake, Plan, Published
-from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
-from unit.fleet_learner.offsets_encoder import commit_key, commit_value, key_of, value_of
+from fleet_learner.offsets.codec import Member
+from unit.fleet_learner.offsets_encoder import classic_group, commit_key, commit_value, key_of, value_of
 
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
 T0_MS = 1_760_054_400_000  # a midnight
@@ -59,18 +59,10 @@ class Log:
         return {0: next((offset for offset, t, _, _ in self.seen if t >= at_ms), self.ends[0])}
 
     def records(self, spark: Any, start: Mapping[int, int], end: Mapping[int, int]) -> Any:
+        read = [each for each in self.records_ if start[0] <= each[0] < end[0]]
         rows = [
-            (
-                bytearray(k),
-                None if v is None else bytearray(v),
-                self.topic,
-                0,
-                n,
-                datetime.fromtimestamp(t / 1000, UTC),
-                0,
-            )
-            for n, t, k, v in self.records_
-            if start[0] <= n < end[0]
+            (bytearray(k), v and bytearray(v), self.topic, 0, n, datetime.fromtimestamp(t / 1000, UTC), 0)
+            for n, t, k, v in read
         ]
         return spark.createDataFrame(rows, schemas.KAFKA.spark_nullable)
 
@@ -81,15 +73,29 @@ class Log:
 
 
 def generation(group: str, epoch: int, *members: str) -> tuple[bytes, bytes | None]:
-    record = GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group, group_type=GroupType.CLASSIC, value_version=3,
-        epoch=epoch,
-        protocol_type="consumer", protocol_name="range", leader_id=members[0],
-        members=tuple(Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000,
-                             assignment=(f"orders-{n}",))
-                      for n, m in enumerate(members)),
-    )  # fmt: skip
+    of = [
+        Member(member_id=m, client_id="c", client_host="/10.0.0.1", session_timeout_ms=45_000,
+               assignment=(f"orders-{n}",))
+        for n, m in enumerate(members)
+    ]  # fmt: skip
+    record = classic_group(epoch, *of, group_id=group, value_version=3, leader_id=members[0])
     return key_of(record), value_of(record, {})
+
+
+Entries = list[tuple[int, bytes, bytes | None]]
+
+
+def committed(entries: Entries, group: str, partition: int, times: Iterable[int]) -> None:
+    """Commit one partition of a group at these times."""
+    key = commit_key(1, group, "orders", partition)
+    entries += [(at_ms, key, commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms)) for at_ms in times]
+
+
+def log_of(entries: Entries) -> Log:
+    log = Log()
+    for each in sorted(entries, key=lambda entry: entry[0]):
+        log.add(*each)
+    return log
 
 
 def lived() -> Log:
@@ -98,26 +104,20 @@ def lived() -> Log:
 
     `gone` has no members, like consumers with manual assignment, commits for half a day, and is deleted on the next.
     """
-    entries: list[tuple[int, bytes, bytes | None]] = []
-    entries += [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
+    entries: Entries = [(T0_MS, *generation("busy", 1, "a", "b")), (T0_MS, *generation("calm", 1, "a", "b"))]
     rebalances = range(T0_MS + 6 * 60 * MINUTE_MS + 5_000, T0_MS + DAYS * DAY_MS, 6 * 60 * MINUTE_MS)
     for number, at_ms in enumerate(rebalances):
         entries.append((at_ms, *generation("busy", 2 + number, "a", f"b{number}")))
     for group, stops in (("busy", [*rebalances]), ("calm", [])):
         for partition in range(2):
-            for at_ms in range(T0_MS + 1_000 + partition, T0_MS + DAYS * DAY_MS, EVERY_MS):
-                if not any(0 < at_ms - stop + 5_000 <= STOOD_MS for stop in stops):
-                    value = commit_value(3, (at_ms - T0_MS) // 100, at_ms)
-                    entries.append((at_ms, commit_key(1, group, "orders", partition), value))
+            every = range(T0_MS + 1_000 + partition, T0_MS + DAYS * DAY_MS, EVERY_MS)
+            working = [at_ms for at_ms in every if not any(0 < at_ms - stop + 5_000 <= STOOD_MS for stop in stops)]
+            committed(entries, group, partition, working)
     for partition in range(2):
-        key = commit_key(1, "gone", "orders", partition)
-        for at_ms in range(T0_MS + 2_000 + partition, T0_MS + DAY_MS // 2, EVERY_MS):
-            entries.append((at_ms, key, commit_value(3, (at_ms - T0_MS) // 100, at_ms)))
-        entries.append((T0_MS + DAY_MS + 60 * MINUTE_MS + 500 + partition, key, None))
-    log = Log()
-    for at_ms, key, value in sorted(entries, key=lambda each: each[0]):
-        log.add(at_ms, key, value)
-    return log
+        committed(entries, "gone", partition, range(T0_MS + 2_000 + partition, T0_MS + DAY_MS // 2, EVERY_MS))
+        gone_ms = T0_MS + DAY_MS + 60 * MINUTE_MS + 500 + partition
+        entries.append((gone_ms, commit_key(1, "gone", "orders", partition), None))
+    return log_of(entries)
 
 
 def lake(spark: Any, folder: Path) -> Lake:
@@ -222,7 +222,6 @@ def test_what_lies_behind_the_end_of_a_window_is_not_known_yet(kept: Kept) -> No
     end_ms = T0_MS + DAY_MS
     assert window.prices(kept.journal, ["kafka-1"], since_ms=T0_MS, until_ms=end_ms) == {}
     made = window.bill(kept.journal, ["kafka-1"], since_ms=T0_MS - DAY_MS, until_ms=end_ms)
-    assert made is not None
     by_group = {row["group_id"]: row for row in made.collect()}
     assert by_group["busy"]["rebalances"] == 3
     assert by_group["busy"]["covered_to_ms"] <= end_ms
@@ -276,42 +275,6 @@ def test_slices_of_any_later_run_begin_where_slices_of_the_one_before_did(since_
     starts = {start for start, _ in cuts}
     assert starts >= {T0_MS + (5 + day) * DAY_MS for day in range(max(since_days, -daily.OPEN_DAYS_MAX), 1)}
     assert starts >= {at_ms for at_ms in begun if since_ms <= at_ms < cuts[-1][1]}
-
-
-def committed(log_of: list[tuple[int, bytes, bytes | None]], group: str, partition: int, times: Iterable[int]) -> None:
-    """Commit one partition of a group at these times."""
-    for at_ms in times:
-        log_of.append(
-            (at_ms, commit_key(1, group, "orders", partition), commit_value(3, (at_ms - T0_MS) // 100 + 10, at_ms))
-        )
-
-
-def log_of(entries: list[tuple[int, bytes, bytes | None]]) -> Log:
-    log = Log()
-    for each in sorted(entries, key=lambda entry: entry[0]):
-        log.add(*each)
-    return log
-
-
-@pytest.mark.long  # what `bounds` cuts is pinned above; this is the same in Spark
-def test_a_night_that_was_missed_bills_no_day_twice(spark: Any, tmp_path: Path) -> None:
-    """An idle partition keeps its silence open, so the later run begins like the first, with other slices."""
-    hour_ms = 60 * MINUTE_MS
-    first_ms, stop_ms = T0_MS + 12 * hour_ms, T0_MS + DAY_MS + 12 * hour_ms + 5_000
-    entries = [
-        (T0_MS, *generation("g", 1, "a", "b")),
-        (first_ms, *generation("g", 2, "a", "c")),
-        (stop_ms, *generation("g", 3, "a", "d")),
-    ]
-    every = range(T0_MS + 1_000, T0_MS + 5 * DAY_MS, 5 * MINUTE_MS)
-    committed(entries, "g", 0, [at_ms for at_ms in every if not 0 < at_ms - stop_ms + 5_000 <= STOOD_MS])
-    committed(entries, "g", 1, range(T0_MS + 1_001, first_ms, 5 * MINUTE_MS))
-    once, missed = lake(spark, tmp_path / "once"), lake(spark, tmp_path / "missed")
-    run(once, log_of(entries), T0_MS + 5 * DAY_MS + hour_ms)
-    for day in (3, 5):
-        run(missed, log_of(entries), T0_MS + day * DAY_MS + hour_ms)
-    assert summed(missed) == summed(once)
-    assert summed(once)["g"]["rebalances"] == 2
 
 
 @pytest.mark.long

@@ -39,14 +39,11 @@ def brokers() -> Iterator[Brokers]:
 
 def test_read_on_the_topic_is_needed_and_is_enough(brokers: Brokers) -> None:
     options = {
-        "kafka.bootstrap.servers": brokers.sasl_bootstrap,
-        "kafka.security.protocol": "SASL_SSL",
-        "kafka.sasl.mechanism": "SCRAM-SHA-256",
-        "kafka.sasl.username": "reader",
-        "kafka.sasl.password": PASSWORDS["reader"],
-        "kafka.ssl.ca.location": str(brokers.ca_path),
+        "kafka.bootstrap.servers": brokers.sasl_bootstrap, "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-256", "kafka.sasl.username": "reader",
+        "kafka.sasl.password": PASSWORDS["reader"], "kafka.ssl.ca.location": str(brokers.ca_path),
         "kafka.log_level": "0",
-    }
+    }  # fmt: skip
     admin = BrokerAdmin(brokers.bootstrap)
     with pytest.raises(
         JobError, match=r"no right to read __consumer_offsets: kafka-acls --add .* --operation Read"

@@ -159,7 +159,6 @@ def _judged(runs: list[Any], group: str, partition: int) -> Iterator[Found]:
 
 
 def measured(spark: Any, log: Log) -> set[Found]:
-    """Measure by Spark."""
     commits, causes = [], []
     for n, e in enumerate(log):
         if e.kind is None:

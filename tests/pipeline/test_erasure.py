@@ -66,7 +66,6 @@ def run(root: Path, folder: Path, *more: str) -> int:
 def kept(lake: Lake) -> dict[str, list[tuple[str, ...]]]:
     """Return the other group's rows in all tables of the journal."""
     state = lake.runs.latest()
-    assert state is not None
     rows = {table.name: content(lake, state, table) for table in TABLES}
     return {name: [row for row in each if any(OTHER in value for value in row)] for name, each in rows.items()}
 
@@ -150,12 +149,10 @@ def test_nothing_is_left_of_what_is_erased(
     assert holders(root, secret) == []
     assert kept(lake) == before
     state = lake.runs.latest()
-    assert state is not None
     beat = lake.published(schemas.BEATS, state).select("unreachable_groups", "unreachable_total").distinct().collect()
     assert [tuple(row) for row in beat] == [([], 0)]
     assert state.plan.settings["erased"] == subject.digest
     facts = learned.runs.latest()
-    assert facts is not None
     groups = {row["group_id"] for row in gold.read_learned(learned, facts, schemas.GROUP_DAY).collect()}
     assert groups == {OTHER}
     if subject.namespace is not None:

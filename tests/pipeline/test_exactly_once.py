@@ -13,9 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -43,15 +41,11 @@ class Killed(Exception):
 
 def left(lake: Lake) -> list[tuple[Any, ...]]:
     """Return every published run, with all rows of its tables."""
-    states = [lake.runs.read(number) for number in lake.runs.numbers()]
-    return [
-        (
-            state.counts,
-            {name: table.rows for name, table in state.tables.items()},
-            {table.name: content(lake, state, table) for table in TABLES},
-        )
-        for state in states
-    ]
+    found = []
+    for state in map(lake.runs.read, lake.runs.numbers()):
+        rows = {table.name: content(lake, state, table) for table in TABLES}
+        found.append((state.counts, {name: table.rows for name, table in state.tables.items()}, rows))
+    return found
 
 
 def test_an_error_after_every_step_and_another_run_come_to_the_same_rows(spark: Any, tmp_path: Path) -> None:
@@ -113,37 +107,12 @@ def test_a_second_writer_fails_and_harms_nothing(spark: Any, tmp_path: Path) -> 
         assert left(lake) == left(whole)
 
 
-@pytest.mark.long  # test_lake lets two write at the same moment
-def test_two_writers_at_the_same_moment_come_to_one_run(spark: Any, tmp_path: Path) -> None:
-    """Two threads share everything but their plans' names; the later one raises, or finds the result."""
-    timelines.write_file(tmp_path / "journal" / "journal-a-00000000.jsonl", history(groups=1, stops=1))
-    sources = [JournalFiles(tmp_path / "journal")]
-    whole = Lake(spark, tmp_path / "whole")
-    ingest(whole, sources, as_of_ms=AS_OF_MS)
-    together = threading.Barrier(2)
-
-    def write(_: int) -> str:
-        together.wait(timeout=60)
-        try:
-            return str(ingest(Lake(spark, tmp_path / "lake"), sources, as_of_ms=AS_OF_MS).number)
-        except ConflictError as error:
-            return type(error).__name__
-
-    with ThreadPoolExecutor(2) as pool:
-        ends = sorted(pool.map(write, range(2)))
-    lake = Lake(spark, tmp_path / "lake")
-    ingest(lake, sources, as_of_ms=AS_OF_MS)
-    assert "0" in ends or ends == ["ConflictError"] * 2, ends
-    assert left(lake) == left(whole)
-
-
 def run_and_kill(journal: Path, lake: Path, after_steps: int, delay_s: float) -> None:
     """Run once in a process group of its own; kill all of it so many steps in and so long after that."""
     command = [sys.executable, crash_ingest.__file__, str(journal), str(lake), str(AS_OF_MS)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True
     )
-    assert process.stdout is not None
     try:
         lines = list(islice(process.stdout, after_steps))
         assert len(lines) == after_steps, f"it ended by itself after {lines}"

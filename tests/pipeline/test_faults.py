@@ -133,11 +133,9 @@ class World:
         self.facts, _ = gold.learn(self.journal, self.learned, window_days=30, terms=TERMS, is_replayed=False)
 
     def rows(self, table: schemas.Table) -> list[dict[str, Any]]:
-        assert self.facts is not None
         return [row.asDict() for row in gold.read_learned(self.learned, self.facts, table).collect()]
 
     def outages(self, group_id: str) -> list[dict[str, Any]]:
-        assert self.state is not None
         frame = self.journal.published(schemas.OUTAGES, self.state)
         return [row.asDict() for row in frame.where(f"group_id = '{group_id}'").collect()]
 
@@ -182,11 +180,11 @@ def test_healthy_groups_are_recommended_and_counted_as_without_any_fault(
     assert other["goal_ms"] == pytest.approx(one["goal_ms"], rel=0.4)
     days, faulty_days = (named(world, schemas.GROUP_DAY, group_id) for world in (healthy, faulty))
     assert sorted(days, key=lambda d: d["day_ms"]) == sorted(faulty_days, key=lambda d: d["day_ms"])
+    assert sum(d["rebalances"] for d in days) > 0, "of one group a second cluster recorded them, too: each counts once"
 
 
 @in_worlds
 def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> None:
-    assert faulty.state is not None
     assert faulty.state.counts["window_end_ms"] == AS_OF_MS
     near, far = sorted(faulty.outages("skewed"), key=lambda row: row["down_ms"])[-1:], faulty.outages("skewed")
     assert [row["down_ms"] for row in near] == [BEGIN_MS + DAY_MS + 100]
@@ -196,7 +194,6 @@ def test_a_clock_of_another_century_moves_its_own_record_only(faulty: World) -> 
 
 @in_worlds
 def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -> None:
-    assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert set_aside(days) == [("kafka-1", "shares", "Share")]
     assert not named(faulty, schemas.RECOMMENDATION, "shares")
@@ -207,12 +204,6 @@ def test_an_unknown_protocol_is_set_aside_and_named(faulty: World, spark: Any) -
 def test_groups_of_brokers_that_were_never_reached_are_nobody_elses(faulty: World) -> None:
     clusters = {row["kafka_cluster_id"] for row in faulty.rows(schemas.RECOMMENDATION) if row["group_id"] == "orders"}
     assert clusters == {"kafka-1", "?k8s-7/shop/orders", "?k8s-8/shop/orders"}
-
-
-@in_worlds
-def test_a_rebalance_that_two_clusters_recorded_counts_once(healthy: World, faulty: World) -> None:
-    counts = [sum(d["rebalances"] for d in named(world, schemas.GROUP_DAY, "orders")) for world in (healthy, faulty)]
-    assert counts[0] == counts[1] > 0
 
 
 @in_worlds
@@ -241,7 +232,6 @@ def test_silence_without_beats_is_not_watched(faulty: World) -> None:
 
 @in_worlds
 def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
-    assert faulty.state is not None
     assert faulty.state.counts["late_rows"] == 0
     found = faulty.outages("newcomer")
     assert len(found) == 10 * 2 * 2
@@ -250,7 +240,6 @@ def test_a_cluster_that_comes_late_keeps_its_history(faulty: World) -> None:
 
 @in_worlds
 def test_totals_that_cannot_be_are_named(spark: Any, faulty: World) -> None:
-    assert faulty.facts is not None
     days = gold.read_learned(faulty.learned, faulty.facts, schemas.GROUP_DAY)
     assert quality.impossible_days(days) == []
     odd = days.where("group_id = 'billing'").withColumn("stopped_partition_ms", days["partitions"] * DAY_MS + 1)
@@ -264,51 +253,6 @@ def run(root: Path, folder: Path) -> int:
 def test_a_folder_that_vanished_is_an_error_with_its_path(spark: Any, tmp_path: Path, capsys: Any) -> None:
     assert run(tmp_path / "lake", tmp_path / "gone") == cli.EXIT_FINDING
     assert f"{tmp_path / 'gone'} is not a folder" in capsys.readouterr().err
-
-
-@pytest.mark.long  # a whole run; make test runs one in test_cli
-def test_a_cluster_that_does_not_answer_holds_up_no_other(
-    spark: Any, tmp_path: Path, capsys: Any, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr("fleet_learner.sources.topic._REQUEST_TIMEOUT_S", 1.0)
-    path = tmp_path / "journal" / "journal-a-00000000.jsonl"
-    timelines.write_file(path, watched(range(1)))
-    config = tmp_path / "fleet.toml"
-    config.write_text('[[kafka_clusters]]\nname = "far"\nbootstrap_servers = "127.0.0.1:9"\n')
-    arguments = ["--config", str(config), "--root", str(tmp_path / "lake"), "--journal-files", str(path.parent)]
-    assert cli.main(["run", *arguments, "--as-of", "2026-01-01"]) == 4
-    said = capsys.readouterr().out
-    assert "left out, and read again from where it was: kafka/far:staticgroup-journal: 127.0.0.1:9" in said
-    assert "recommended: " in said
-
-
-@pytest.mark.long  # two runs; other damage is named in make test
-def test_a_file_that_became_shorter_is_named_with_a_way_out(spark: Any, tmp_path: Path, capsys: Any) -> None:
-    path = tmp_path / "journal" / "journal-a-00000000.jsonl"
-    timelines.write_file(path, watched(range(1)))
-    lake = Lake(spark, tmp_path / "lake")
-    ingest(lake, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
-    path.write_text(path.read_text()[:200] + "\n")
-    assert run(tmp_path / "lake", path.parent) == cli.EXIT_FINDING
-    said = capsys.readouterr().err
-    assert str(path) in said
-    assert "move it out of the folder" in said
-    path.unlink()
-    timelines.write_file(path.with_name("journal-b-00000000.jsonl"), watched(range(2)))
-    again = ingest(lake, [JournalFiles(path.parent)], as_of_ms=AS_OF_MS)
-    assert again.counts["bronze/events_rows"] == len(watched(range(2)))
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"plan": 1}', '{"plan": {}, "tables": {}, "counts": {}}'])
-def test_a_run_in_the_log_that_cannot_be_read_is_named(spark: Any, tmp_path: Path, capsys: Any, text: str) -> None:
-    (tmp_path / "journal").mkdir()
-    broken = tmp_path / "lake" / "_runs" / "000000000000.json"
-    broken.parent.mkdir(parents=True)
-    broken.write_text(text)
-    assert run(tmp_path / "lake", tmp_path / "journal") == cli.EXIT_FINDING
-    said = capsys.readouterr().err
-    assert str(broken) in said
-    assert "is no run" in said
 
 
 @pytest.mark.long  # four runs; a run that cannot be read is named in make test

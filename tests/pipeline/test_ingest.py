@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -78,43 +77,6 @@ def test_files_become_tables_and_every_record_has_a_fate(spark: Any, tmp_path: P
     assert blind == [(end_ms, AS_OF_MS)], "a journal that ends is not watched any more"
 
 
-@pytest.mark.long  # test_cli runs again with nothing new
-def test_a_run_takes_only_what_is_new_and_an_idle_one_changes_nothing(spark: Any, tmp_path: Path) -> None:
-    lines = history(groups=1)
-    journal, lake = tmp_path / "journal", Lake(spark, tmp_path / "lake")
-    source = JournalFiles(journal)
-    timelines.write_file(journal / "journal-a-00000000.jsonl", lines[:30])
-    first = ingest(lake, [source], as_of_ms=AS_OF_MS)
-    assert ingest(lake, [source], as_of_ms=AS_OF_MS) == first
-    timelines.write_file(journal / "journal-a-00000000.jsonl", [*lines[30:], *lines[:5]])
-    second = ingest(lake, [source], as_of_ms=AS_OF_MS)
-    assert (second.number, second.counts["duplicates"]) == (1, 5)
-    assert second.counts["bronze/events_rows"] == len(lines) - 30 + 5
-    assert rows(second, schemas.EVENTS) == len(lines) + 5
-    assert rows(second, schemas.MEMBER_EVENTS) == 6 * 3 + 3
-
-
-@pytest.mark.long
-def test_the_size_of_the_runs_does_not_matter(spark: Any, tmp_path: Path) -> None:
-    """The same records at once, and shuffled in three runs, give the same outages and blind windows."""
-    lines = history(groups=2)
-    rng = random.Random(2)
-    journal = tmp_path / "once"
-    timelines.write_file(journal / "journal-a-00000000.jsonl", lines)
-    once = Lake(spark, tmp_path / "lake-once")
-    whole = ingest(once, [JournalFiles(journal)], as_of_ms=AS_OF_MS)
-
-    shuffled = rng.sample(lines, len(lines))
-    cuts = sorted(rng.sample(range(1, len(lines)), 2))
-    pieces, state = Lake(spark, tmp_path / "lake-pieces"), whole
-    for n, (begin, end) in enumerate(zip([0, *cuts], [*cuts, len(lines)], strict=True)):
-        timelines.write_file(tmp_path / "pieces" / f"journal-a-{n:08d}.jsonl", shuffled[begin:end])
-        state = ingest(pieces, [JournalFiles(tmp_path / "pieces")], as_of_ms=AS_OF_MS)
-    assert state.number == 2
-    for table in (schemas.OUTAGES, schemas.BLIND_WINDOWS):
-        assert content(pieces, state, table) == content(once, whole, table)
-
-
 @pytest.mark.long  # a run for each of several days
 def test_a_later_run_closes_outages_of_days_that_are_past(spark: Any, tmp_path: Path) -> None:
     """An outage belongs to the day on which it began; its row is recomputed while it is open."""
@@ -178,21 +140,6 @@ def test_the_midnight_from_which_days_are_made_again_cuts_no_outage_in_two(
     assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
 
 
-@pytest.mark.long  # the midnight of a return asks the same
-def test_an_outage_that_lasts_too_long_has_the_same_row_in_many_runs_and_in_one(spark: Any, tmp_path: Path) -> None:
-    """Days after the last recomputation of its row the member returns, and its next process ends."""
-    first = timelines.change("down", "g", 0, 0, MIDNIGHT_MS + MINUTE_MS)
-    again = [
-        timelines.change("down", "g", 0, 1, MIDNIGHT_MS + 13 * DAY_MS),
-        timelines.back("g", 0, 2, MIDNIGHT_MS + 14 * DAY_MS),
-    ]
-    runs = [(MIDNIGHT_MS + day * DAY_MS, []) for day in (6, 8, 12, 15)]
-    runs[0], runs[-1] = (runs[0][0], [first]), (runs[-1][0], again)
-    found = outages_of_runs(spark, tmp_path / "runs", runs)
-    assert len(found) == 2
-    assert found == outages_of_runs(spark, tmp_path / "once", at_once(runs))
-
-
 @pytest.mark.long
 def test_a_window_that_ended_early_leaves_nothing_out_of_the_next_one(spark: Any, tmp_path: Path) -> None:
     """Records of the future are read once, and shown by the window that reaches them; an earlier window hides them."""
@@ -215,10 +162,7 @@ def test_a_fact_that_is_too_late_is_counted_and_a_backfill_applies_it(spark: Any
     source, path = JournalFiles(journal), journal / "journal-a-00000000.jsonl"
 
     def stop(ordinal: int, at: int) -> list[str]:
-        return [
-            timelines.change("down", "g", ordinal, 0, at),
-            timelines.back("g", ordinal, 1, at + 9_000),
-        ]
+        return [timelines.change("down", "g", ordinal, 0, at), timelines.back("g", ordinal, 1, at + 9_000)]
 
     timelines.write_file(path, [*stop(0, T0_MS), *stop(1, T0_MS + 10 * DAY_MS)])
     first = ingest(lake, [source], as_of_ms=T0_MS + 11 * DAY_MS)

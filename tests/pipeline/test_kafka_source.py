@@ -24,8 +24,12 @@ from pipeline.conftest import Topics
 
 
 def options(topics: Topics, topic: str, **more: str) -> dict[str, str]:
-    """Return the options for a topic."""
     return {"kafka.bootstrap.servers": topics.bootstrap, "subscribe": topic, **more}
+
+
+def loaded(spark: Any, topics: Topics, topic: str, **more: str) -> Any:
+    kafka.register(spark)
+    return spark.read.format(kafka.FORMAT).options(**options(topics, topic, **more)).load()
 
 
 def fill(topics: Topics, topic: str, count: int) -> None:
@@ -34,15 +38,13 @@ def fill(topics: Topics, topic: str, count: int) -> None:
 
 
 def values(rows: list[Any]) -> list[int]:
-    """Return the numbers of records, sorted."""
     return sorted(int(bytes(row["value"])[1:]) for row in rows)
 
 
 def test_a_batch_has_the_columns_and_the_content_of_the_jvm_source(spark: Any, topics: Topics) -> None:
     fill(topics, "columns", 8)
     topics.produce("columns", [(0, None, None)])
-    kafka.register(spark)
-    frame = spark.read.format(kafka.FORMAT).options(**options(topics, "columns")).load()
+    frame = loaded(spark, topics, "columns")
     assert frame.schema == schemas.KAFKA.spark
     rows = sorted(frame.collect(), key=lambda row: (row["partition"], row["offset"]))
     assert [(r["partition"], r["offset"]) for r in rows] == [
@@ -59,28 +61,18 @@ def test_a_batch_has_the_columns_and_the_content_of_the_jvm_source(spark: Any, t
 
 def test_only_the_named_offsets_are_read(spark: Any, topics: Topics) -> None:
     fill(topics, "ranges", 40)
-    kafka.register(spark)
     wanted = {
         "startingOffsets": json.dumps({"ranges": {"0": 3, "1": -2, "2": 9, "3": 10}}),
         "endingOffsets": json.dumps({"ranges": {"0": 5, "1": 2, "2": -1, "3": 10}}),
     }
-    rows = spark.read.format(kafka.FORMAT).options(**options(topics, "ranges", **wanted)).load().collect()
-    assert values(rows) == sorted([12, 16, 1, 5, 38])
+    assert values(loaded(spark, topics, "ranges", **wanted).collect()) == sorted([12, 16, 1, 5, 38])
 
 
 def test_a_range_without_offsets_has_no_records(spark: Any, topics: Topics) -> None:
     """Spark invents a partition for a source without any; it must not be read."""
     fill(topics, "idle", 4)
-    kafka.register(spark)
     ends = json.dumps({"idle": {"0": 1, "1": 1, "2": 1, "3": 1}})
-    same = options(topics, "idle", startingOffsets=ends, endingOffsets=ends)
-    assert spark.read.format(kafka.FORMAT).options(**same).load().collect() == []
-
-
-def test_a_topic_that_does_not_exist_yet_is_empty(topics: Topics) -> None:
-    reader = TopicReader({"bootstrap.servers": topics.bootstrap, "allow.auto.create.topics": "false"})
-    assert reader.watermarks(("nowhere",)) == {"nowhere": {}}
-    reader.close()
+    assert loaded(spark, topics, "idle", startingOffsets=ends, endingOffsets=ends).collect() == []
 
 
 def test_nothing_that_looks_for_a_topic_makes_it(topics: Topics) -> None:
@@ -99,14 +91,9 @@ def test_an_audit_of_a_log_that_is_not_there_says_so_before_it_begins(topics: To
     configuration = Configuration(root=str(tmp_path), kafka=KafkaJournal(bootstrap_servers=topics.bootstrap))
     with pytest.raises(JobError, match="shows no topic mistyped"):
         jobs.audit(
-            configuration,
-            kafka_cluster_id="k",
-            offsets_topic="mistyped",
-            groups=[],
-            from_ms=0,
-            tolerance_ms=0,
+            configuration, kafka_cluster_id="k", offsets_topic="mistyped", groups=[], from_ms=0, tolerance_ms=0,
             json_file=None,
-        )
+        )  # fmt: skip
 
 
 def test_records_that_retention_took_are_an_error_unless_that_is_allowed(topics: Topics) -> None:

@@ -23,6 +23,7 @@ from fleet_learner.sources.files import JournalFiles
 from pipeline import timelines
 from pipeline.test_ingest import AS_OF_MS, content, history
 from pipeline.timelines import T0_MS
+from support.waiting import until
 
 DAY_MS = 86_400_000
 
@@ -126,13 +127,6 @@ def test_a_column_that_an_older_table_lacks_is_null_and_is_there_from_the_next_r
     assert rows == [("c", 1, None), ("c", 5, 9)]
 
 
-def wait_for(path: Path, deadline_s: float = 120) -> None:
-    end_s = time.monotonic() + deadline_s
-    while not path.exists():
-        assert time.monotonic() < end_s, path
-        time.sleep(0.05)
-
-
 def test_a_write_at_the_same_moment_is_a_conflict(spark: Any, tmp_path: Path) -> None:
     """Another run replaces the days while this one reads its rows."""
     lake, table = Lake(spark, tmp_path), schemas.BLIND_WINDOWS
@@ -140,14 +134,14 @@ def test_a_write_at_the_same_moment_is_a_conflict(spark: Any, tmp_path: Path) ->
 
     def slow(batches: Iterator[Any]) -> Iterator[Any]:
         (tmp_path / "this one reads").touch()
-        wait_for(tmp_path / "other is through")
+        until((tmp_path / "other is through").exists, deadline_s=120, what="the other writer is through")
         yield from batches
 
     # One task: the other writer has the second core.
     rows = spark.createDataFrame([("c", 1, 3)], table.spark_nullable).coalesce(1).mapInArrow(slow, table.spark_nullable)
     with ThreadPoolExecutor(1) as pool:
         mine = pool.submit(lake.overwrite, table, rows, run=1)
-        wait_for(tmp_path / "this one reads")
+        until((tmp_path / "this one reads").exists, deadline_s=120, what="this writer reads")
         other = Lake(spark, tmp_path).overwrite(
             table, spark.createDataFrame([("c", 1, 4)], table.spark_nullable), run=1
         )

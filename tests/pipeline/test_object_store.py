@@ -96,9 +96,7 @@ def test_a_table_lives_in_s3_as_on_a_disk(store: ObjectStore, credentials: Path)
         return [each, each % 4 * DAY_MS, said]
 
     first = [row(each, "first") for each in range(40)]
-    expected = [
-        row(each, "replaced" if each % 4 >= 2 else "first" if each < 40 else "merged") for each in range(60)
-    ]  # fmt: skip
+    expected = [row(each, "replaced" if each % 4 >= 2 else "first" if each < 40 else "merged") for each in range(60)]
     assert (seen["first"], seen["merged"], seen["before"], seen["now"]) == (first, 20, expected, expected)
     assert seen["again"] == 1, "a run that is done again finds its own commit"
     assert active_rows(store, "lake/life/silver/facts") == expected
@@ -141,21 +139,15 @@ def learning(endpoint: str, credentials: Path | None, root: str, folder: Path, *
     folder.mkdir(exist_ok=True)
     configuration = folder / "fleet.yaml"
     settings = {
-        "master": "local[2]",
-        "is_replayed": False,
-        "spark": small(endpoint),
-        "journal_files": str(folder / "journal"),
-    }
+        "master": "local[2]", "is_replayed": False, "spark": small(endpoint), "journal_files": str(folder / "journal"),
+    }  # fmt: skip
     configuration.write_text(json.dumps(settings))
     places = ["--root", root, "--output", str(folder / "output")]
     return subprocess.Popen(
         [sys.executable, "-m", "fleet_learner", *command, "--config", str(configuration), *places],
-        env=environment(credentials),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+        env=environment(credentials), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True,
-    )
+    )  # fmt: skip
 
 
 def finished(process: subprocess.Popen[str], store: ObjectStore) -> None:
@@ -212,7 +204,7 @@ def test_a_store_that_cannot_be_used_ends_a_run_with_one_line_and_no_secret(
     if case == "wrong secret":
         credentials = store.credentials_file(tmp_path / "wrong", secret_key=wrong)
     keys = None if case == "no credentials" else credentials
-    endpoint = "http://127.0.0.1:9" if case == "nobody there" else store.endpoint
+    endpoint = "http://127.0.0.1:9" if case == "no server" else store.endpoint
     process = learning(endpoint, keys, root, tmp_path / "run", "run")
     out, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 1, out

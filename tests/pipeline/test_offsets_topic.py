@@ -63,12 +63,9 @@ def lived(brokers: Brokers) -> dict[str, Member]:
 def start(brokers: Brokers, protocol: str, ordinal: int, session_ms: int) -> Member:
     """Start a static member of the group that has the protocol's name; a classic one has the session timeout."""
     settings: dict[str, str | int] = {
-        "bootstrap.servers": brokers.bootstrap,
-        "group.id": protocol,
-        "group.instance.id": f"{protocol}-{ordinal}",
-        "group.protocol": protocol,
-        "auto.offset.reset": "earliest",
-    }
+        "bootstrap.servers": brokers.bootstrap, "group.id": protocol, "group.instance.id": f"{protocol}-{ordinal}",
+        "group.protocol": protocol, "auto.offset.reset": "earliest",
+    }  # fmt: skip
     if protocol == "classic":
         settings |= {"session.timeout.ms": session_ms, "heartbeat.interval.ms": 500}
     member = Member(settings, "orders")

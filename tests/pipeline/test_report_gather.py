@@ -52,7 +52,6 @@ def test_days_outside_the_window_are_of_the_one_before_or_of_nobody(spark: Any) 
     assert now.lost_partition_ms_by_day == (11, 0, 0, 0)
     assert [d.day_ms // DAY_MS for d in gather.day_costs(days, WINDOW)] == [100, 103]
     before = gather.before(days, WINDOW)
-    assert before is not None
     assert before.window == Window(start_ms=96 * DAY_MS, end_ms=100 * DAY_MS)
     assert (before.counts.rebalances, before.counts.restarts, before.counts.absorbed_restarts) == (16, 5, 2)
     assert before.counts.rebalance_cost_partition_ms == 70

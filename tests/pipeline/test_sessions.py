@@ -34,16 +34,12 @@ def frame(spark: Any, fleet: Fleet, partitions: int = 2, clusters: Mapping[int, 
                 name: value for name, value in fact.model_dump().items() if name in schemas.MEMBER_EVENTS.names
             }
             row |= {
-                "event_id": f"{member}/{number}",
-                "source": "s",
-                "kind": fact.noun,
+                "event_id": f"{member}/{number}", "source": "s", "kind": fact.noun,
                 "event_ms": absence_facts.event_ms(fact),
-            }
+            }  # fmt: skip
             row |= {
-                "k8s_cluster_uid": (clusters or {}).get(member, "c"),
-                "group_key": member // 3,
-                "member_key": member,
-            }
+                "k8s_cluster_uid": (clusters or {}).get(member, "c"), "group_key": member // 3, "member_key": member,
+            }  # fmt: skip
             rows.append(row)
     return spark.createDataFrame(rows, schemas.MEMBER_EVENTS.spark_nullable).repartition(partitions)
 
@@ -123,12 +119,10 @@ blind = st.lists(st.tuples(st.integers(0, 190), st.integers(1, 40)), max_size=2)
     lambda some: [(begin * SECOND, (begin + length) * SECOND) for begin, length in some]
 )
 slow = settings(
-    max_examples=8,
-    deadline=None,
-    derandomize=True,
+    max_examples=8, deadline=None, derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
     phases=[Phase.explicit, Phase.generate],
-)
+)  # fmt: skip
 
 
 def test_spark_agrees_with_the_published_stories(spark: Any) -> None:
@@ -246,20 +240,12 @@ def beats_frame(spark: Any, beats: Sequence[tuple[str, str, int]]) -> DataFrame:
     """Return silver/beats of (operator, epoch, time), with an interval of 10 ms."""
     rows = [
         {
-            "event_id": f"{operator}/{at}",
-            "source": "s",
-            "k8s_cluster_uid": "c",
-            "operator_id": operator,
-            "seq": n,
-            "observed_at_ms": at,
-            "interval_ms": 10,
-            "watch_epoch": epoch,
-            "static_groups": 1,
-            "unreachable_groups": [],
+            "event_id": f"{operator}/{at}", "source": "s", "k8s_cluster_uid": "c", "operator_id": operator, "seq": n,
+            "observed_at_ms": at, "interval_ms": 10, "watch_epoch": epoch, "static_groups": 1, "unreachable_groups": [],
             "unreachable_total": 0,
         }
         for n, (operator, epoch, at) in enumerate(beats)
-    ]
+    ]  # fmt: skip
     return spark.createDataFrame(rows, schemas.BEATS.spark_nullable)
 
 

@@ -20,26 +20,20 @@ INT64_MAX = 2**63 - 1
 DOWN = timelines.change("down", "g", 0, 0, T0_MS)
 
 
-def with_data(line: str, **changes: Any) -> str:
-    """Return a record with other data; a value of `...` removes the field."""
-    record = json.loads(line)
-    for name, value in changes.items():
-        if value is ...:
-            record["data"].pop(name)
-        else:
-            record["data"][name] = value
-    return json.dumps(record)
-
-
 def with_envelope(line: str, **changes: Any) -> str:
     """Return a record with another envelope; a value of `...` removes the field."""
-    record = json.loads(line)
-    for name, value in changes.items():
-        if value is ...:
-            record.pop(name)
-        else:
-            record[name] = value
-    return json.dumps(record)
+    record = json.loads(line) | changes
+    return json.dumps({name: value for name, value in record.items() if value is not ...})
+
+
+def with_data(line: str, **changes: Any) -> str:
+    """Return a record with other data; a value of `...` removes the field."""
+    data = json.loads(line)["data"] | changes
+    return with_envelope(line, data={name: value for name, value in data.items() if value is not ...})
+
+
+def facts_of(spark: Any, lines: list[Any], **more: int) -> Any:
+    return silver.facts(silver.parsed(timelines.events_frame(spark, lines, **more)))
 
 
 GOOD = [
@@ -125,30 +119,25 @@ def test_what_is_required_is_what_the_product_requires() -> None:
 def test_every_field_of_the_journal_has_a_column() -> None:
     known = {name for data_type in journal.DATA_TYPES for name in data_type.model_fields}
     columns = {n for t in (schemas.MEMBER_EVENTS, schemas.GROUP_EVENTS, schemas.BEATS) for n in t.names}
-    assert known - columns == {"certificate", "watch_scope"}, (
-        "one goes into the list of certificates, one into who tells"
-    )
+    # One goes into the list of certificates, one into who tells.
+    assert known - columns == {"certificate", "watch_scope"}
 
 
 def test_two_operators_of_one_cluster_that_serve_different_namespaces_are_two_tellers(spark: Any) -> None:
     """Neither beat covers the other's namespaces; a group that never reached its brokers is still a group."""
     scoped = with_data(DOWN, watch_scope="pay,shop", kafka_cluster_id="")
     lines = [DOWN, scoped, timelines.beat(T0_MS), timelines.beat(T0_MS + 1, operator_id="op-2", watch_scope="pay,shop")]
-    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    facts = facts_of(spark, lines)
     assert {b["operator_id"]: b["k8s_cluster_uid"] for b in silver.beats(facts).collect()} == {
         "op-1": timelines.CLUSTER, "op-2": f"{timelines.CLUSTER}/pay,shop",
     }  # fmt: skip
     assert {(r["k8s_cluster_uid"], r["kafka_cluster_id"]) for r in silver.member_events(facts).collect()} == {
-        (timelines.CLUSTER, json.loads(DOWN)["data"]["kafka_cluster_id"]),
-        (
-            f"{timelines.CLUSTER}/pay,shop",
-            f"?{timelines.CLUSTER}/{json.loads(DOWN)['data']['namespace']}/{json.loads(DOWN)['data']['static_group']}",
-        ),
-    }
+        (timelines.CLUSTER, "kafka-1"), (f"{timelines.CLUSTER}/pay,shop", f"?{timelines.CLUSTER}/shop/g"),
+    }  # fmt: skip
 
 
 def test_the_fields_arrive_unchanged(spark: Any) -> None:
-    facts = silver.facts(silver.parsed(timelines.events_frame(spark, list(GOOD))))
+    facts = facts_of(spark, GOOD)
     member = {r["event_id"]: r.asDict() for r in silver.member_events(facts).collect()}
     down = member["g-0/0/down"]
     said = json.loads(DOWN)
@@ -159,10 +148,8 @@ def test_the_fields_arrive_unchanged(spark: Any) -> None:
     assert member["g-1-0/removed"]["certificates"] == ["uid E1"]
     (group,) = silver.group_events(facts).collect()
     assert (group["kind"], group["group_epoch"], group["partitions_total"]) == ("group.rebalanced", 3, 12)
-    assert {(b["interval_ms"], b["unreachable_total"]) for b in silver.beats(facts).collect()} == {
-        (30_000, 0),
-        (30_000, 7),
-    }
+    beats = {(b["interval_ms"], b["unreachable_total"]) for b in silver.beats(facts).collect()}
+    assert beats == {(30_000, 0), (30_000, 7)}
 
 
 def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(spark: Any) -> None:
@@ -172,25 +159,19 @@ def test_the_time_that_counts_is_the_sources_or_the_bound_of_the_longer_absence(
         timelines.change("up", "g", 1, 1, T0_MS, source=False, bounds=(T0_MS - 7, T0_MS + 9)),
         timelines.change("up", "g", 2, 1, T0_MS, source=False),
     ]
-    rows = silver.member_events(silver.facts(silver.parsed(timelines.events_frame(spark, lines)))).collect()
+    rows = silver.member_events(facts_of(spark, lines)).collect()
     assert {r["event_id"]: r["event_ms"] - T0_MS for r in rows} == {
-        "g-0/0/down": 0,
-        "g-1/0/down": -7,
-        "g-1/1/up": 9,
-        "g-2/1/up": 100,
-    }
+        "g-0/0/down": 0, "g-1/0/down": -7, "g-1/1/up": 9, "g-2/1/up": 100,
+    }  # fmt: skip
 
 
 def test_of_copies_the_first_observed_counts_whatever_the_order_and_number(spark: Any) -> None:
     early, late = DOWN, with_data(DOWN, observed_at_ms=T0_MS + 999, operator_id="op-2", seq=4)
     other_source = with_envelope(DOWN, source="/k8s/k8s-2/ns/shop/staticgroup/g")
     for lines in ([early, late, late, other_source], [other_source, late, early, late]):
-        rows = silver.facts(silver.parsed(timelines.events_frame(spark, lines, partitions=3)))
-        kept = (
-            silver.member_events(silver.originals(rows, silver.copies(rows)))
-            .select("source", "operator_id", "event_id")
-            .collect()
-        )
+        rows = facts_of(spark, lines, partitions=3)
+        kept = silver.member_events(silver.originals(rows, silver.copies(rows)))
+        kept = kept.select("source", "operator_id", "event_id").collect()
         assert rows.count() == 4
         assert sorted(map(tuple, kept)) == [
             ("/k8s/k8s-1/ns/shop/staticgroup/g", "op-1", "g-0/0/down"),
@@ -211,7 +192,7 @@ def test_records_of_two_kafka_clusters_may_lie_at_the_same_offset_of_topics_of_o
 
 def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
     lines = [timelines.change("down", "g", n, 0, T0_MS, seq=n) for n in (0, 1, 4)] + [timelines.beat(T0_MS, seq=2)]
-    parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    parsed = facts_of(spark, lines)
     holes = quality.lost_records(silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
     assert [(r["operator_id"], r["last_seq"], r["missing"]) for r in holes.collect()] == [("op-1", 4, 1)]
 
@@ -219,7 +200,7 @@ def test_a_lost_record_is_found_by_its_number(spark: Any) -> None:
 def test_numbers_are_compared_with_other_records_of_the_window_only(spark: Any) -> None:
     """Earlier observations are not read, even on the first day: a run never reads all of history."""
     lines = [timelines.change("down", "g", n, 0, T0_MS + n * 1000, seq=n) for n in (0, 5, 70, 71, 200)]
-    parsed = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    parsed = facts_of(spark, lines)
     tables = (silver.member_events(parsed), silver.group_events(parsed), silver.beats(parsed))
     observed = {row["seq"]: row["observed_at_ms"] for row in tables[0].collect()}
     for first, missing in ((0, 196), (70, 128), (200, 0)):
@@ -237,13 +218,11 @@ def test_the_largest_numbers_that_the_journal_allows_stop_nothing(spark: Any) ->
     ]
     for line in lines:
         journal.read(line)
-    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines)))
+    facts = facts_of(spark, lines)
     members, groups, beats = silver.member_events(facts), silver.group_events(facts), silver.beats(facts)
     assert {row["members"] for row in groups.collect()} == {None}
-    assert (
-        group_state(groups, members, sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)).count()
-        == 0
-    )
+    outages = sessions.outages(members, sessions.blind_windows(beats, T0_MS), T0_MS)
+    assert group_state(groups, members, outages).count() == 0
     assert [row.asDict() for row in sessions.blind_windows(beats, T0_MS + DAY_MS).collect()] == []
     missing = {row["operator_id"]: row["missing"] for row in quality.lost_records(members, groups, beats).collect()}
     assert missing == {"op-1": quality.LOST_MAX, "op-2": 0}
@@ -254,7 +233,7 @@ def test_an_identity_fits_into_a_recommendation_and_is_nobody_elses(spark: Any) 
     name = "s" * 252
     lines = [with_data(DOWN, kafka_cluster_id="", namespace="n" * 63, static_group=name + end) for end in "ab"]
     lines.append(with_data(DOWN, kafka_cluster_id="k" * 1000))
-    facts = silver.facts(silver.parsed(timelines.events_frame(spark, lines))).collect()
+    facts = facts_of(spark, lines).collect()
     ids = {row["kafka_cluster_id"] for row in facts}
     assert len(ids) == 3
     assert {len(each) for each in ids} == {silver.CLUSTER_ID_MAX}
@@ -269,12 +248,8 @@ def test_odd_clocks_are_counted(spark: Any) -> None:
         with_data(timelines.change("down", "g", 2, 0, T0_MS), observed_at_ms=T0_MS + 61_000),
         timelines.change("down", "g", 3, 0, T0_MS, source=False, bounds=(9, 8)),
     ]
-    rows = silver.member_events(silver.facts(silver.parsed(timelines.events_frame(spark, lines))))
-    assert quality.member_event_findings(rows) == {
-        "bounds_reversed": 1,
-        "clock_skew": 2,
-        "observed_before_source": 1,
-    }
+    rows = silver.member_events(facts_of(spark, lines))
+    assert quality.member_event_findings(rows) == {"bounds_reversed": 1, "clock_skew": 2, "observed_before_source": 1}
 
 
 def test_a_record_without_a_fate_stops_the_run() -> None:

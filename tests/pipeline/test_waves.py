@@ -108,6 +108,14 @@ def lose_commits(table: Path, *, after: int) -> None:
             path.unlink()
 
 
+def run_of(journal: Lake, number: int) -> tuple[Any, Any, Any]:
+    """Return the tables of a run, its days, and what it stood on."""
+    facts = gold.learned_lake(journal)
+    state = facts.runs.read(number)
+    days = gold.read_learned(facts, state, schemas.GROUP_DAY)
+    return gold.silver(journal, journal.runs.read(number), window_days=22), days, gold.standing(facts, state)
+
+
 def by_group(advised: list[Advised]) -> dict[str, Advised]:
     return {each.record.group_id: each for each in advised}
 
@@ -208,37 +216,26 @@ def test_a_run_that_is_done_again_from_its_plan_comes_to_the_same_rows(spark: An
 def test_published_facts_lead_to_the_same_recommendations_again(spark: Any, ran: Any) -> None:
     """Their report uses the published state, regardless of the canary's present state."""
     journal, first, second = ran
-    facts = gold.learned_lake(journal)
     for number, advised in enumerate((first, second)):
-        state = facts.runs.read(number)
-        tables = gold.silver(journal, journal.runs.read(number), window_days=22)
-        days = gold.read_learned(facts, state, schemas.GROUP_DAY)
-        standing = gold.standing(facts, state)
+        tables, days, standing = run_of(journal, number)
         assert isinstance(standing.canary, CanaryState)
         assert recommendations(tables, days, TERMS, standing) == advised
     for protocol in sorted({each.record.protocol for each in advised})[:1]:
-        own = days.join(
-            names_of(days).where(f"protocol = '{protocol}'").select("group_key"), on="group_key", how="left_semi"
-        )
+        keys = names_of(days).where(f"protocol = '{protocol}'").select("group_key")
         expected = [each for each in advised if each.record.protocol == protocol]
-        assert recommendations(tables, own, TERMS, standing, fleet=days) == expected, (
-            "its waves are those of the whole fleet"
-        )
+        found = recommendations(tables, days.join(keys, "group_key", "left_semi"), TERMS, standing, fleet=days)
+        assert found == expected, "its waves are those of the whole fleet"
 
 
 @after_runs
 def test_groups_that_are_recommended_for_in_many_tasks_get_what_one_process_gives_them(spark: Any, ran: Any) -> None:
     """Results are equal to the last digit: classes are sums of their groups, and no draw depends on a partition."""
     journal, _, advised = ran
-    facts = gold.learned_lake(journal)
-    state = facts.runs.read(1)
-    tables = gold.silver(journal, journal.runs.read(1), window_days=22)
-    days = gold.read_learned(facts, state, schemas.GROUP_DAY)
-    standing = gold.standing(facts, state)
+    tables, days, standing = run_of(journal, 1)
     rows = [row.asDict(recursive=True) for row in group_features(tables, days, standing.earlier).collect()]
     window = {"start_ms": tables.start_ms, "as_of_ms": tables.as_of_ms}
-    by_class = [
-        [row for row in rows if row["workload_class"] == name] for name in sorted({r["workload_class"] for r in rows})
-    ]
-    alone = [each for own in by_class for each in advise_class(own, TERMS, standing.canary, **window)]
+    alone: list[Advised] = []
+    for name in sorted({row["workload_class"] for row in rows}):
+        own = [row for row in rows if row["workload_class"] == name]
+        alone += advise_class(own, TERMS, standing.canary, **window)
     assert sorted(alone, key=lambda each: each.record.key) == advised

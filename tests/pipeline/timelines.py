@@ -15,47 +15,25 @@ CLUSTER = "k8s-1"
 def group(group_id: str, observed_at_ms: int, seq: int = 0, **more: Any) -> dict[str, Any]:
     """Return the common data of every record about a group."""
     return {
-        "operator_id": "op-1",
-        "seq": seq,
-        "observed_at_ms": observed_at_ms,
-        "kafka_cluster_id": "kafka-1",
-        "group_id": group_id,
-        "namespace": "shop",
-        "static_group": group_id,
-        "workload": group_id,
-        "protocol": "Classic",
-        **more,
-    }
+        "operator_id": "op-1", "seq": seq, "observed_at_ms": observed_at_ms, "kafka_cluster_id": "kafka-1",
+        "group_id": group_id, "namespace": "shop", "static_group": group_id, "workload": group_id,
+        "protocol": "Classic", **more,
+    }  # fmt: skip
 
 
 def change(
-    kind: str,
-    group_id: str,
-    ordinal: int,
-    run: int,
-    at_ms: int,
-    *,
-    source: bool = True,
-    bounds: tuple[int | None, int | None] = (None, None),
-    pod: str = "",
-    **more: Any,
-) -> str:
+    kind: str, group_id: str, ordinal: int, run: int, at_ms: int, *, source: bool = True,
+    bounds: tuple[int | None, int | None] = (None, None), pod: str = "", **more: Any,
+) -> str:  # fmt: skip
     """Return a `member.down` or `member.up` of the run `run` of a pod, as one line."""
     pod_uid = pod or f"{group_id}-{ordinal}"
     model = journal.MemberDown if kind == "down" else journal.MemberUp
     data = model(
         **group(group_id, at_ms + 100, **more),
-        source_time_ms=at_ms if source else None,
-        time_lo_ms=bounds[0],
-        time_hi_ms=bounds[1],
-        instance_id=f"{group_id}-{ordinal}",
-        pod_name=f"{group_id}-{ordinal}",
-        pod_uid=pod_uid,
-        restart_count=run,
-        node_name="node-1",
-        reason="Error" if kind == "down" else "",
-        session_timeout_ms=45_000,
-    )
+        source_time_ms=at_ms if source else None, time_lo_ms=bounds[0], time_hi_ms=bounds[1],
+        instance_id=f"{group_id}-{ordinal}", pod_name=f"{group_id}-{ordinal}", pod_uid=pod_uid, restart_count=run,
+        node_name="node-1", reason="Error" if kind == "down" else "", session_timeout_ms=45_000,
+    )  # fmt: skip
     return journal.write(journal.group_record(CLUSTER, f"{pod_uid}/{run}/{kind}", data))
 
 
@@ -63,14 +41,9 @@ def back(group_id: str, ordinal: int, run: int, at_ms: int, *, absorbed: bool = 
     """Return a `member.rejoined` seen between two reads a second apart, as one line."""
     data = journal.MemberRejoined(
         **group(group_id, at_ms, **more),
-        time_lo_ms=at_ms - 1_000,
-        time_hi_ms=at_ms,
-        instance_id=f"{group_id}-{ordinal}",
-        member_id=f"{group_id}-{ordinal}-m{run}",
-        absorbed=absorbed,
-        members=3,
-        partitions_total=12,
-    )
+        time_lo_ms=at_ms - 1_000, time_hi_ms=at_ms, instance_id=f"{group_id}-{ordinal}",
+        member_id=f"{group_id}-{ordinal}-m{run}", absorbed=absorbed, members=3, partitions_total=12,
+    )  # fmt: skip
     return journal.write(journal.group_record(CLUSTER, f"{group_id}-{ordinal}-m{run}/rejoined", data))
 
 
@@ -78,11 +51,9 @@ def removed(group_id: str, ordinal: int, at_ms: int, number: int = 0, **more: An
     """Return a `member.removed` that worked, as one line."""
     data = journal.MemberRemoved(
         **group(group_id, at_ms, **more),
-        instance_id=f"{group_id}-{ordinal}",
-        member_id=f"{group_id}-{ordinal}-{number}",
-        certificates=["uid E1"],
+        instance_id=f"{group_id}-{ordinal}", member_id=f"{group_id}-{ordinal}-{number}", certificates=["uid E1"],
         outcome="Removed",
-    )
+    )  # fmt: skip
     return journal.write(journal.group_record(CLUSTER, f"{group_id}-{ordinal}-{number}/removed", data))
 
 
@@ -97,14 +68,9 @@ def beat(
 ) -> str:
     """Return a coverage beat, as one line."""
     data = journal.CoverageBeat(
-        operator_id=operator_id,
-        seq=seq,
-        observed_at_ms=at_ms,
-        static_groups=1,
-        watch_epoch=epoch,
-        interval_ms=interval_ms,
-        **more,
-    )
+        operator_id=operator_id, seq=seq, observed_at_ms=at_ms, static_groups=1, watch_epoch=epoch,
+        interval_ms=interval_ms, **more,
+    )  # fmt: skip
     return journal.write(journal.beat_record(CLUSTER, data))
 
 

@@ -174,14 +174,8 @@ FROM stop_days JOIN groups USING (group_key) LEFT JOIN (
 ) sizes USING (group_key, day_ms)
 """
 STEPS: Final = {
-    "copies": COPIES,
-    "end": NEWEST,
-    "windows": WINDOWS,
-    "outages": OUTAGES,
-    "days": DAYS,
-    "gaps": GAPS,
-    "groups": GROUPS,
-}
+    "copies": COPIES, "end": NEWEST, "windows": WINDOWS, "outages": OUTAGES, "days": DAYS, "gaps": GAPS, "groups": GROUPS,
+}  # fmt: skip
 
 
 def _chunks(connection: duckdb.DuckDBPyConnection, query: str, *values: str) -> Iterator[list[dict[str, Any]]]:
@@ -229,11 +223,8 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
         timed("replay", started)
         started = time.perf_counter()
         for (protocol,) in connection.execute("SELECT DISTINCT protocol FROM groups ORDER BY 1").fetchall():
-            samples = (
-                sample_of(usable(row["stops"]), AS_OF_MS)
-                for rows in _chunks(connection, ROWS, protocol)
-                for row in rows
-            )
+            known = (row for rows in _chunks(connection, ROWS, protocol) for row in rows)
+            samples = (sample_of(usable(row["stops"]), AS_OF_MS) for row in known)
             work = partial(_advised, model=class_model(samples), waves=waves)
             for found in pool.map(work, _chunks(connection, ROWS, protocol)):
                 file.writelines(json.dumps(each) + "\n" for each in found)
@@ -248,10 +239,8 @@ def learn(files: str, cores: int, scratch: Path, result: Path) -> dict[str, Any]
     names = ("downs", "returned", "blind", "ghost_wanted_ms")
     return {
         **dict(zip(names, totals, strict=True)),
-        "rebalances": rebalances[0],
-        "rebalances_dynamic": dynamic,
-        "s": seconds,
-    }
+        "rebalances": rebalances[0], "rebalances_dynamic": dynamic, "s": seconds,
+    }  # fmt: skip
 
 
 def main() -> None:

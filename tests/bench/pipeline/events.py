@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -130,11 +131,9 @@ def observations(rng: np.random.Generator, facts: Facts) -> tuple[Ints, dict[str
     delay = np.where(is_polled, rng.integers(1, POLL_MS, fact.size), rng.integers(50, 400, fact.size))
     observed = facts.true_ms[fact] + delay + np.where(is_copy, rng.integers(1_000, 60_000, fact.size), 0)
     return fact, {
-        "observed_at_ms": observed,
-        "is_copy": is_copy,
-        "is_polled": is_polled,
+        "observed_at_ms": observed, "is_copy": is_copy, "is_polled": is_polled,
         "source_time_ms": facts.true_ms[fact] // 1000 * 1000,
-    }
+    }  # fmt: skip
 
 
 def table(seed: int, block: int, large: int) -> pa.Table:
@@ -151,14 +150,12 @@ def table(seed: int, block: int, large: int) -> pa.Table:
     lo, hi = seen["observed_at_ms"] - POLL_MS, seen["observed_at_ms"]
     event_ms = np.where(seen["is_polled"], np.where(is_down, lo, hi), seen["source_time_ms"])
     numbers = {
-        "event_ms": event_ms,
-        "observed_at_ms": seen["observed_at_ms"],
+        "event_ms": event_ms, "observed_at_ms": seen["observed_at_ms"],
         "group_key": keys(block * 2**32 + group)[member],
         "member_key": keys(2**62 + block * 2**32 + np.arange(members))[member],
-        "restart_count": facts.restart[fact],
-        "seq": np.arange(fact.size),
+        "restart_count": facts.restart[fact], "seq": np.arange(fact.size),
         "session_timeout_ms": np.full(fact.size, 45_000),
-    }
+    }  # fmt: skip
     columns: dict[str, Any] = {name: pa.array(values) for name, values in numbers.items()}
     columns |= {
         "source_time_ms": pa.array(seen["source_time_ms"], mask=seen["is_polled"]),
@@ -193,22 +190,14 @@ def _names(block: int, group: Ints, facts: Facts, fact: Ints, is_copy: NDArray[n
     operators = pa.array(["operator-0", "operator-1"]).take(pa.array(is_copy.astype(np.int64)))
     constant = {"namespace": "shop", "protocol": "Classic", "kafka_cluster_id": "kafka-0"}
     return {
-        "event_id": event_id,
-        "source": source.take(of_row),
-        "kind": pa.array(KINDS).take(pa.array(kind)),
-        "k8s_cluster_uid": uid,
-        "operator_id": pc.binary_join_element_wise(uid, operators, "/"),
-        "group_id": name,
-        "static_group": name,
-        "workload": name,
-        "instance_id": instance,
-        "pod_name": instance,
-        "pod_uid": pod_uid,
+        "event_id": event_id, "source": source.take(of_row), "kind": pa.array(KINDS).take(pa.array(kind)),
+        "k8s_cluster_uid": uid, "operator_id": pc.binary_join_element_wise(uid, operators, "/"), "group_id": name,
+        "static_group": name, "workload": name, "instance_id": instance, "pod_name": instance, "pod_uid": pod_uid,
         "reason": pc.if_else(pa.array(kind == DOWN), reasons, missing),
         "outcome": pc.if_else(is_removal, outcomes, missing),
         "rollout_id": pc.binary_join_element_wise(name, _text(facts.pod[fact] % 50), "-"),
         **{column: pa.repeat(value, fact.size) for column, value in constant.items()},
-    }
+    }  # fmt: skip
 
 
 def _text(numbers: Ints) -> pa.Array:
@@ -243,15 +232,15 @@ def write(folder: Path, events: int, seed: int) -> int:
     return rows
 
 
-def main() -> None:
-    """Write a history in a process of its own, so that no sample includes its memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(written: Callable[[Path, int, int], int], description: str | None) -> None:
+    """Write a history or journals in a process of its own, so that no sample includes its memory."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--events", type=int, required=True)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    print(write(options.folder, options.events, options.seed))
+    print(written(options.folder, options.events, options.seed))
 
 
 if __name__ == "__main__":
-    main()
+    main(write, __doc__)

@@ -87,12 +87,6 @@ def own_cpu_s() -> float:
     return sum(os.times()[:2])
 
 
-def process_cpu_s(pid: int) -> float:
-    """Return the CPU seconds of another process (proc(5), fields 14 and 15 of stat)."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def digest(result: Path) -> tuple[str, int, int]:
     """Return an order-independent digest of a result, its number of groups, and of outages."""
     table = pq.read_table(result, columns=list(RESULT))

@@ -8,7 +8,6 @@ of observation; the last day's are separate, so that they can come a day later.
 
 from __future__ import annotations
 
-import argparse
 import json
 from pathlib import Path
 from typing import Final
@@ -169,15 +168,5 @@ def _cut(connection: duckdb.DuckDBPyConnection, folder: Path, name: str) -> int:
     return int(row[0]) if row else 0
 
 
-def main() -> None:
-    """Write journals in a process of its own, so that no sample includes its memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--events", type=int, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    print(write(options.folder, options.events, options.seed))
-
-
 if __name__ == "__main__":
-    main()
+    events.main(write, __doc__)

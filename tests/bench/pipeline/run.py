@@ -146,18 +146,10 @@ def _sample(step: Step, rows: int, watched: Watched) -> Sample:
     result: dict[str, Any] = json.loads(watched.last_line)
     first, last = result["passes"][0], result["passes"][-1]
     return Sample(
-        engine=step.engine,
-        cores=step.cores,
-        heap_mb=step.heap_mb,
-        events=step.events,
-        rows=rows,
-        cold_s=first["wall_s"],
-        warm_s=last["wall_s"],
-        warm_cpu_s=last["cpu_s"],
-        pss_bytes_max=watched.pss_bytes_max,
-        spilled_bytes=result["spilled_bytes"],
-        digest=result["digest"],
-    )
+        engine=step.engine, cores=step.cores, heap_mb=step.heap_mb, events=step.events, rows=rows,
+        cold_s=first["wall_s"], warm_s=last["wall_s"], warm_cpu_s=last["cpu_s"], pss_bytes_max=watched.pss_bytes_max,
+        spilled_bytes=result["spilled_bytes"], digest=result["digest"],
+    )  # fmt: skip
 
 
 def machine() -> str:

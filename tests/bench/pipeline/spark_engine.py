@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.pipeline.events import AS_OF_MS
-from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s, process_cpu_s
+from bench.pipeline.job import RESULT, Engine, Task, own_cpu_s
+from bench.pipeline.watch import cpu_s
 from fleet_learner.intake import sessions
 from fleet_learner.session import new_session
 from staticgroup.api.absences import EndKind
@@ -64,15 +65,11 @@ def ready(task: Task) -> Engine:
         "benchmark",
         master=f"local[{task.cores}]",
         settings={
-            "spark.driver.memory": f"{task.heap_mb}m",
-            "spark.sql.shuffle.partitions": str(partitions),
-            "spark.sql.adaptive.enabled": "false",
-            "spark.eventLog.enabled": "true",
-            "spark.eventLog.dir": log.as_uri(),
-            "spark.eventLog.compress": "false",
-            "spark.eventLog.rolling.enabled": "false",
+            "spark.driver.memory": f"{task.heap_mb}m", "spark.sql.shuffle.partitions": str(partitions),
+            "spark.sql.adaptive.enabled": "false", "spark.eventLog.enabled": "true", "spark.eventLog.dir": log.as_uri(),
+            "spark.eventLog.compress": "false", "spark.eventLog.rolling.enabled": "false",
         },
-    )
+    )  # fmt: skip
     jvm = spark.sparkContext._gateway.proc.pid
 
     def work(result: Path) -> None:
@@ -81,7 +78,7 @@ def ready(task: Task) -> Engine:
         pairs = sessions.paired_in_groups(once(sessions.in_groups(events, AS_OF_MS)), AS_OF_MS)
         per_group(sessions.seen_through(pairs, windows, AS_OF_MS)).write.parquet(str(result))
 
-    return Engine(work=work, cpu_s=lambda: own_cpu_s() + process_cpu_s(jvm), spilled_bytes=lambda: spilled_bytes(log))
+    return Engine(work=work, cpu_s=lambda: own_cpu_s() + cpu_s(jvm), spilled_bytes=lambda: spilled_bytes(log))
 
 
 def spilled_bytes(log: Path) -> int:

@@ -39,11 +39,9 @@ differed (it is said what), 2 when the demo could not be run, 130 when it was in
 def options_of(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(
-        prog="python -m support.fleet_demo",
-        description=DESCRIPTION,
-        epilog=EPILOG,
+        prog="python -m support.fleet_demo", description=DESCRIPTION, epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    )  # fmt: skip
     parser.add_argument(
         "--groups", type=_count, default=500, help="groups of the simulated fleet (default: %(default)s)"
     )

@@ -190,13 +190,10 @@ def _of_orders(orders: Orders) -> list[str]:
         )
     if orders.in_force_source != "Fleet":
         found.append(f"the session timeout comes from {orders.in_force_source}, not from the fleet")
+    at_first = dict.fromkeys(pods, orders.structural_ms)
     steps = (
-        ("at the start", orders.before_ms, dict.fromkeys(pods, orders.structural_ms)),
-        (
-            f"after {orders.next_pod} was replaced",
-            orders.next_pod_ms,
-            dict.fromkeys(pods, orders.structural_ms) | {orders.next_pod: wanted},
-        ),
+        ("at the start", orders.before_ms, at_first),
+        (f"after {orders.next_pod} was replaced", orders.next_pod_ms, at_first | {orders.next_pod: wanted}),
         ("after all were replaced", orders.rolled_ms, dict.fromkeys(pods, wanted)),
     )
     found += [f"{when} the broker holds {held}, not {due}" for when, held, due in steps if held != due]
@@ -223,15 +220,13 @@ def table(figures: Figures) -> Table:
         for name, value in rows:
             shown.add_row(f"  {name}", value)
 
+    absent = f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more"
     section(
         f"Simulated: {fleet.groups_simulated} groups, {fleet.days} days",
         ("records in the topic", f"{fleet.produced:,}"),
         ("taken in", f"{fleet.ingested:,}, {fleet.ingested / stages['ingest']:,.0f} per second"),
         ("outages", f"{fleet.outages:,}, of which absorbed {fleet.absorbed:,}"),
-        (
-            "until the container ran, until the member was back",
-            f"{_seconds(fleet.start_ms)}, {_seconds(fleet.join_ms)} more",
-        ),
+        ("until the container ran, until the member was back", absent),
         ("rebalances seen", f"{fleet.rebalances:,}"),
         ("with dynamic members", f"{fleet.rebalances_if_dynamic:,}"),
         ("recommendations", f"{made.records:,}, of which changes {made.changes:,}, released {made.released:,}"),

@@ -41,11 +41,6 @@ class Ground:
     stage: Stage
     server: ThreadingHTTPServer
 
-    @property
-    def url(self) -> str:
-        """The folder of recommendations."""
-        return url_of(self.server)
-
     def close(self) -> None:
         """End the file server."""
         self.server.shutdown()

@@ -81,7 +81,7 @@ class OrdersGroup:
         """Return the condition RecommendationCurrent."""
         return self.play.condition("RecommendationCurrent")
 
-    def await_fleet(self, deadline_s: float = 120) -> None:
+    def await_fleet(self) -> None:
         """Wait until the operator shows the fleet learner's recommendation.
 
         Raises
@@ -94,9 +94,7 @@ class OrdersGroup:
             return (self.timeout().get("recommended") or {}).get("source") == "Fleet"
 
         try:
-            until(
-                is_shown, deadline_s=deadline_s, what="the StaticGroup shows a recommendation of the fleet", poll_s=0.5
-            )
+            until(is_shown, deadline_s=120, what="the StaticGroup shows a recommendation of the fleet", poll_s=0.5)
         except AssertionError as late:
             raise AssertionError(f"{late}; {self.condition()}") from None
 
@@ -135,17 +133,14 @@ class OrdersGroup:
 
     def started_with_ms(self, pod_name: str) -> int:
         """Return the session timeout in the environment of a pod's running process; 0 when it has none."""
-        (uid,) = [p["metadata"]["uid"] for p in self.play.pods() if p["metadata"]["name"] == pod_name]
-        values = (environment_of(pid).get(VARIABLE) for pid in self.play.stage.cluster.pod_processes(uid))
+        values = (environment_of(pid).get(VARIABLE) for pid in self.play.stage.cluster.pod_processes(self._uid(pod_name)))
         return next((int(value) for value in values if value), 0)
 
     # acts -----------------------------------------------------------------------------------------------------
 
     def replace(self, pod_name: str) -> int:
         """Delete one pod, wait until its successor is a member, and return the rebalances that this caused."""
-        since_ms = now_ms()
-        before = self.play.member_ids()
-        (uid,) = [p["metadata"]["uid"] for p in self.play.pods() if p["metadata"]["name"] == pod_name]
+        since_ms, before, uid = now_ms(), self.play.member_ids(), self._uid(pod_name)
         self.play.stage.kubectl("delete", "pod", pod_name, "-n", self.play.name)
         until(lambda: self._is_back(pod_name, uid), deadline_s=90, what=f"{pod_name} is Ready again", poll_s=0.3)
         self._await_new_members(before, 1)
@@ -153,11 +148,14 @@ class OrdersGroup:
 
     def roll(self) -> int:
         """Restart all pods, wait until all are members again, and return the rebalances that this caused."""
-        since_ms = now_ms()
-        before = self.play.member_ids()
+        since_ms, before = now_ms(), self.play.member_ids()
         self.play.roll()
         self._await_new_members(before, REPLICAS)
         return self.play.rebalances(since_ms)
+
+    def _uid(self, pod_name: str) -> str:
+        (uid,) = [p["metadata"]["uid"] for p in self.play.pods() if p["metadata"]["name"] == pod_name]
+        return str(uid)
 
     def _is_back(self, pod_name: str, uid: str) -> bool:
         return any(

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -38,19 +37,17 @@ class LearnerError(RuntimeError):
     """The learner's command ended with an error."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Durations:
-    """How long the learner's stages took; the first one contains the start of Spark."""
-
-    ingest_s: float
-    learn_s: float
-    report_s: float
+def _command(*words: str) -> dict[str, Any]:
+    """Return the arguments of a process that runs a command of the learner."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "fleet_learner", *words]
+    return {"args": command, "cwd": REPOSITORY, "env": environment, "text": True}
 
 
 def run(
     root: Path, *, bootstrap: str, topic: str, as_of_ms: int, days: int, log: Path, tell: Callable[[str], None]
-) -> Durations:
-    """Run `fleet-learner run` over a topic.
+) -> dict[str, float]:
+    """Run `fleet-learner run` over a topic; return the seconds of its stages, the first with the start of Spark.
 
     Parameters
     ----------
@@ -65,16 +62,11 @@ def run(
         When it fails; what it said is in the log.
     """
     as_of = datetime.fromtimestamp(as_of_ms / 1000, UTC).isoformat(timespec="milliseconds")
-    command = [
-        *(sys.executable, "-m", "fleet_learner", "run", f"--root={root}", f"--bootstrap={bootstrap}"),
-        *(f"--topic={topic}", f"--as-of={as_of}", f"--window-days={days}"),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
+    options = (f"--bootstrap={bootstrap}", f"--topic={topic}", f"--as-of={as_of}", f"--window-days={days}")
     log.parent.mkdir(parents=True, exist_ok=True)
     marks = [time.monotonic()]
-    process = subprocess.Popen(
-        command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    command = _command("run", f"--root={root}", *options)
+    process = subprocess.Popen(**command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     assert process.stdout is not None
     try:
         with log.open("w") as file:
@@ -90,8 +82,8 @@ def run(
         process.wait()
     if status != 0 or len(marks) <= len(_STAGES):
         raise LearnerError(f"the fleet learner ended with status {status} after {len(marks) - 1} of 3 stages: {log}")
-    ingest_s, learn_s, report_s = (round(after - before, 1) for before, after in pairwise(marks))
-    return Durations(ingest_s=ingest_s, learn_s=learn_s, report_s=report_s)
+    taken_s = (round(after - before, 1) for before, after in pairwise(marks))
+    return dict(zip(("ingest", "learn", "report"), taken_s, strict=True))
 
 
 def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) -> dict[str, dict[str, Any]]:
@@ -108,9 +100,8 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
     LearnerError
         When it fails; what it said is in the log.
     """
-    command = [sys.executable, "-m", "fleet_learner", "bill", f"--bootstrap={bootstrap}", f"--json={page}"]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONUNBUFFERED": "1"}
-    done = subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    command = _command("bill", f"--bootstrap={bootstrap}", f"--json={page}")
+    done = subprocess.run(**command, capture_output=True, check=False)
     log.write_text(done.stdout + done.stderr)
     if done.returncode != 0:
         raise LearnerError(f"fleet-learner bill ended with status {done.returncode}: {log}")
@@ -120,16 +111,11 @@ def bill(*, bootstrap: str, page: Path, log: Path, tell: Callable[[str], None]) 
     return {row["group_id"]: row for row in json.loads(page.read_text())["groups"]}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The parts of ended absences: medians until the container started, and from then until the member was back."""
+def parts_ms(root: Path, published: Published) -> tuple[int, int]:
+    """Return the parts of ended absences: medians until the container started, and until the member was back.
 
-    start_ms: int
-    join_ms: int
-
-
-def parts(root: Path, published: Published) -> Parts:
-    """Read the parts of absences from the published table, with an engine that is not Spark."""
+    They are read from the published table with an engine that is not Spark.
+    """
     import polars as pl
 
     found = pl.read_delta(str(root / OUTAGES.name), version=published.version(OUTAGES.name))
@@ -138,7 +124,7 @@ def parts(root: Path, published: Published) -> Parts:
         (pl.col("started_ms") - pl.col("down_ms")).median().alias("start"),
         (pl.col("back_ms") - pl.col("started_ms")).median().alias("join"),
     ).row(0)
-    return Parts(start_ms=round(start_ms), join_ms=round(join_ms))
+    return round(start_ms), round(join_ms)
 
 
 def ingested(root: Path) -> Published:

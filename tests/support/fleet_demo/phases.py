@@ -85,13 +85,9 @@ def perform(show: Show) -> Figures:
     orders = _applied(show, group, record, structural_ms, before, published_s)
     bill = _billed(show, group)
     return Figures(
-        fleet=fleet,
-        recommendations=made,
-        orders=orders,
-        bill=bill,
-        stages_s=dict(show.stages_s),
+        fleet=fleet, recommendations=made, orders=orders, bill=bill, stages_s=dict(show.stages_s),
         took_s=round(time.monotonic() - show.began_s, 1),
-    )
+    )  # fmt: skip
 
 
 def invented(groups: int, days: int) -> list[Group]:
@@ -110,18 +106,10 @@ def settings_of(
     end_ms: Unix milliseconds.
     """
     real = RealGroup(
-        kafka_cluster_id=kafka_cluster_id,
-        namespace=group_id,
-        name=group_id,
-        group_id=group_id,
-        members=REPLICAS,
-        partitions=PARTITIONS,
-        session_timeout_ms=structural_ms,
-        timeout_source="Structural",
-        rollouts_per_day=ROLLOUTS_PER_DAY,
-        new_image_share=NEW_IMAGE_SHARE,
-        median_ms=RESTART_MEDIAN_MS,
-    )
+        kafka_cluster_id=kafka_cluster_id, namespace=group_id, name=group_id, group_id=group_id, members=REPLICAS,
+        partitions=PARTITIONS, session_timeout_ms=structural_ms, timeout_source="Structural",
+        rollouts_per_day=ROLLOUTS_PER_DAY, new_image_share=NEW_IMAGE_SHARE, median_ms=RESTART_MEDIAN_MS,
+    )  # fmt: skip
     return FleetSettings(seed=SEED, groups=groups, days=days, start_ms=end_ms - days * DAY_MS, real_group=real)
 
 
@@ -129,49 +117,31 @@ def _learned(show: Show, group_id: str, structural_ms: int) -> Fleet:
     """Write the fleet's journal to the topic, and run the learner."""
     brokers = show.ground.stage.brokers
     settings = settings_of(
-        show.groups,
-        show.days,
-        kafka_cluster_id=brokers.state.cluster_id,
-        group_id=group_id,
-        structural_ms=structural_ms,
-        end_ms=now_ms(),
-    )
+        show.groups, show.days, kafka_cluster_id=brokers.state.cluster_id, group_id=group_id,
+        structural_ms=structural_ms, end_ms=now_ms(),
+    )  # fmt: skip
     show.ground.stage.admin.create_topic(TOPIC, partitions=TOPIC_PARTITIONS)
     with show.stage("produce"):
         produced = produce(KafkaJournal(bootstrap_servers=brokers.bootstrap, topic=TOPIC), settings, Progress())
     show.tell(f"{produced:,} records of {show.groups} groups and {show.days} days are in the topic {TOPIC}.")
-    took = learner.run(
-        ROOT,
-        bootstrap=brokers.bootstrap,
-        topic=TOPIC,
-        as_of_ms=settings.end_ms,
-        days=show.days + 1,
-        log=FOLDER / "learner.log",
-        tell=lambda line: show.tell(f"  {line}"),
-    )
-    show.stages_s |= {"ingest": took.ingest_s, "learn": took.learn_s, "report": took.report_s}
+    show.stages_s |= learner.run(
+        ROOT, bootstrap=brokers.bootstrap, topic=TOPIC, as_of_ms=settings.end_ms, days=show.days + 1,
+        log=FOLDER / "learner.log", tell=lambda line: show.tell(f"  {line}"),
+    )  # fmt: skip
     show.tell(f"The report is {REPORT}.")
     published, document = learner.ingested(ROOT), learner.reported(ROOT)
-    counts, parts = document["counts"], learner.parts(ROOT, published)
+    counts, (start_ms, join_ms) = document["counts"], learner.parts_ms(ROOT, published)
     show.tell(
-        f"Half of all absences took less than {parts.start_ms / 1000:.1f} s until the container ran, and from there "
-        f"{parts.join_ms / 1000:.1f} s until the group had its member back."
+        f"Half of all absences took less than {start_ms / 1000:.1f} s until the container ran, and from there "
+        f"{join_ms / 1000:.1f} s until the group had its member back."
     )
     return Fleet(
-        groups_simulated=show.groups,
-        days=show.days,
-        produced=produced,
-        ingested=published.counts["bronze/events_rows"],
-        set_aside=published.counts["bronze/quarantine_rows"],
-        copies=published.counts["duplicates"],
-        groups=document["groups"],
-        outages=published.rows(OUTAGES.name),
-        absorbed=counts["absorbed_restarts"],
-        rebalances=counts["rebalances"],
-        rebalances_if_dynamic=counts["rebalances_if_dynamic"],
-        start_ms=parts.start_ms,
-        join_ms=parts.join_ms,
-    )
+        groups_simulated=show.groups, days=show.days, produced=produced,
+        ingested=published.counts["bronze/events_rows"], set_aside=published.counts["bronze/quarantine_rows"],
+        copies=published.counts["duplicates"], groups=document["groups"], outages=published.rows(OUTAGES.name),
+        absorbed=counts["absorbed_restarts"], rebalances=counts["rebalances"],
+        rebalances_if_dynamic=counts["rebalances_if_dynamic"], start_ms=start_ms, join_ms=join_ms,
+    )  # fmt: skip
 
 
 def _billed(show: Show, group: OrdersGroup) -> Bill:
@@ -179,22 +149,15 @@ def _billed(show: Show, group: OrdersGroup) -> Bill:
     bootstrap = show.ground.stage.brokers.bootstrap
     with show.stage("bill"):
         rows = learner.bill(
-            bootstrap=bootstrap,
-            page=FOLDER / "bill.json",
-            log=FOLDER / "bill.log",
+            bootstrap=bootstrap, page=FOLDER / "bill.json", log=FOLDER / "bill.log",
             tell=lambda line: show.tell(f"  {line}"),
-        )
+        )  # fmt: skip
     row = rows[group.play.name]
     return Bill(
-        groups=len(rows),
-        members=row["members"],
-        absorbed=row["absorbed"],
-        rebalances=row["rebalances"],
-        members_lost=row["static_gone"],
-        silent_partition_ms=row["silent_partition_ms"],
-        measured=row["measured"],
+        groups=len(rows), members=row["members"], absorbed=row["absorbed"], rebalances=row["rebalances"],
+        members_lost=row["static_gone"], silent_partition_ms=row["silent_partition_ms"], measured=row["measured"],
         not_known=row["not_known"],
-    )
+    )  # fmt: skip
 
 
 def _tell_recommendation(show: Show, record: Recommendation, made: Recommendations) -> None:
@@ -205,13 +168,9 @@ def _tell_recommendation(show: Show, record: Recommendation, made: Recommendatio
 
 
 def _applied(
-    show: Show,
-    group: OrdersGroup,
-    record: Recommendation,
-    structural_ms: int,
-    before: dict[str, int],
+    show: Show, group: OrdersGroup, record: Recommendation, structural_ms: int, before: dict[str, int],
     published_s: float,
-) -> Orders:
+) -> Orders:  # fmt: skip
     """Wait for the operator, then replace one pod, then all."""
     with show.stage("operator reads"):
         group.await_fleet()
@@ -229,25 +188,11 @@ def _applied(
         rolled_ms = group.timeouts_ms()
     show.tell(f"After a rolling restart: {rolled_ms}; {rolled + replaced} rebalances.")
     return Orders(
-        group_id=record.group_id,
-        kafka_cluster_id=record.kafka_cluster_id,
-        pods=group.pods,
-        structural_ms=structural_ms,
-        recommended_ms=record.recommended_ms,
-        goal_ms=record.goal_ms,
-        wave=record.wave,
-        message=record.message,
-        shown_ms=timeout["recommended"]["targetMs"],
-        shown_source=timeout["recommended"]["source"],
-        in_force_source=timeout["source"],
-        injected_ms=injected_ms,
-        shown_after_s=shown_after_s,
-        condition=condition.get("reason", ""),
-        next_pod=pod,
-        before_ms=before,
-        next_pod_ms=next_pod_ms,
-        started_with_ms=started_with_ms,
-        rolled_ms=rolled_ms,
-        rebalances_next_pod=replaced,
+        group_id=record.group_id, kafka_cluster_id=record.kafka_cluster_id, pods=group.pods,
+        structural_ms=structural_ms, recommended_ms=record.recommended_ms, goal_ms=record.goal_ms, wave=record.wave,
+        message=record.message, shown_ms=timeout["recommended"]["targetMs"],
+        shown_source=timeout["recommended"]["source"], in_force_source=timeout["source"], injected_ms=injected_ms,
+        shown_after_s=shown_after_s, condition=condition.get("reason", ""), next_pod=pod, before_ms=before,
+        next_pod_ms=next_pod_ms, started_with_ms=started_with_ms, rolled_ms=rolled_ms, rebalances_next_pod=replaced,
         rebalances_roll=rolled,
-    )
+    )  # fmt: skip

@@ -7,12 +7,8 @@ from pathlib import Path
 import pytest
 
 SMOKE = {
-    "test_cli.py",
-    "test_journal_topic.py",
-    "test_recommend.py",
-    "test_recommendation_snapshot.py",
-    "test_sources.py",
-}
+    "test_cli.py", "test_journal_topic.py", "test_recommend.py", "test_recommendation_snapshot.py", "test_sources.py",
+}  # fmt: skip
 """Tests of the interface to the operator: reading its journal, and writing its recommendations."""
 
 

@@ -5,14 +5,27 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 
 Tags = Mapping[int, bytes]
 
 
+def classic_group(epoch: int | None, *members: Member, group_id: str = "g", **more: Any) -> GroupRecord:
+    """Return the record of a classic group of consumers."""
+    return GroupRecord(
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=group_id, group_type=GroupType.CLASSIC, epoch=epoch,
+        members=members, **{"protocol_type": "consumer", "protocol_name": "range"} | more,
+    )  # fmt: skip
+
+
+CLASSIC_GONE = GroupRecord(
+    kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
+)
+
+
 def varint(number: int) -> bytes:
-    """Write an unsigned varint."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -33,22 +46,18 @@ def compact(text: str | None) -> bytes:
 
 
 def i32(number: int) -> bytes:
-    """Write an INT32."""
     return struct.pack(">i", number)
 
 
 def tagged(tags: Tags) -> bytes:
-    """Write tagged fields."""
     return varint(len(tags)) + b"".join(varint(n) + varint(len(b)) + b for n, b in sorted(tags.items()))
 
 
 def compact_array(items: Sequence[bytes]) -> bytes:
-    """Write a compact array."""
     return varint(len(items) + 1) + b"".join(items)
 
 
 def key_of(record: GroupRecord) -> bytes:
-    """Write the key."""
     parts = [struct.pack(">h", record.key_type), string(record.group_id)]
     if record.kind in {RecordKind.MEMBER, RecordKind.TARGET_MEMBER, RecordKind.CURRENT_MEMBER}:
         parts.append(string(record.members[0].member_id))
@@ -189,21 +198,13 @@ _BODIES: Mapping[tuple[RecordKind, GroupType | None], Callable[[GroupRecord, Tag
 
 
 def commit_key(key_type: int, group_id: str, topic: str, partition: int) -> bytes:
-    """Write the key of an offset commit."""
     return struct.pack(">h", key_type) + string(group_id) + string(topic) + i32(partition)
 
 
 def commit_value(
-    version: int,
-    committed_offset: int,
-    commit_ms: int,
-    *,
-    leader_epoch: int = -1,
-    metadata: str = "",
-    expire_ms: int = -1,
-    topic_id: bytes | None = None,
-    tags: Tags = MappingProxyType({}),
-) -> bytes:
+    version: int, committed_offset: int, commit_ms: int, *, leader_epoch: int = -1, metadata: str = "",
+    expire_ms: int = -1, topic_id: bytes | None = None, tags: Tags = MappingProxyType({}),
+) -> bytes:  # fmt: skip
     """Write an OffsetCommitValue; what the version does not have is left out, as Kafka does with ignorable fields."""
     head = struct.pack(">hq", version, committed_offset) + (i32(leader_epoch) if version >= 3 else b"")
     stamp = struct.pack(">q", commit_ms)

@@ -9,6 +9,8 @@ import pytest
 from fleet_learner.bill.causes import Cause, CauseKind, Memberships
 from fleet_learner.bill.restarts import RETURN_MAX_MS, STATIC_BACK_MAX_MS
 from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
+from unit.fleet_learner.offsets_encoder import CLASSIC_GONE
+from unit.fleet_learner.offsets_encoder import classic_group as classic
 
 MINUTE_MS = 60_000
 
@@ -16,18 +18,8 @@ MINUTE_MS = 60_000
 def member(name: str, *partitions: int, client: str = "", host: str = "", instance: str | None = None) -> Member:
     """A member; its client id is its name without the number behind the dot."""
     return Member(
-        member_id=name,
-        instance_id=instance,
-        client_id=client or name.split(".", maxsplit=1)[0],
-        client_host=host or "/10.0.0.1",
-        assignment=tuple(f"orders-{p}" for p in partitions),
-    )
-
-
-def classic(epoch: int, *members: Member) -> GroupRecord:
-    return GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, epoch=epoch,
-        protocol_type="consumer", protocol_name="range", members=members,
+        member_id=name, instance_id=instance, client_id=client or name.split(".", maxsplit=1)[0],
+        client_host=host or "/10.0.0.1", assignment=tuple(f"orders-{p}" for p in partitions),
     )  # fmt: skip
 
 
@@ -58,16 +50,21 @@ def test_a_crash_joins_before_its_former_self_is_found_dead() -> None:
     assert found[2].halves_before == 1
 
 
-def test_a_member_that_joined_and_left_did_not_restart_itself() -> None:
-    found = causes_of((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, A)))
-    assert kinds(found) == [CauseKind.FOUND, CauseKind.JOIN, CauseKind.DEPARTURE]
-
-
-def test_a_group_that_starts_and_loses_a_member_is_not_a_restart() -> None:
-    found = causes_of((0, classic(1)), (10, classic(2, A, B)), (20, classic(3, A)))
-    assert kinds(found)[1:] == [CauseKind.STARTED, CauseKind.DEPARTURE]
-    other = causes_of((0, classic(1, A)), (10, classic(2, A, B)), (20, classic(3, B)))
-    assert kinds(other)[1:] == [CauseKind.JOIN, CauseKind.DEPARTURE]
+@pytest.mark.parametrize(
+    ("records", "first", "second"),
+    [
+        pytest.param([classic(1, A), classic(2, A, B), classic(3, A)], "JOIN", "DEPARTURE", id="joined and left"),
+        pytest.param([classic(1), classic(2, A, B), classic(3, A)], "STARTED", "DEPARTURE", id="started and lost one"),
+        pytest.param([classic(1, A), classic(2, A, B), classic(3, B)], "JOIN", "DEPARTURE", id="another one left"),
+        pytest.param(
+            [classic(1, A, B), classic(2, A), classic(3, A, C, member("d.1"), member("e.1"))], "DEPARTURE", "JOIN",
+            id="more members than before",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_no_restart(records: list[GroupRecord], first: str, second: str) -> None:
+    found = causes_of(*((10 * number, record) for number, record in enumerate(records)))
+    assert kinds(found) == [CauseKind.FOUND, CauseKind[first], CauseKind[second]]
 
 
 def test_a_restart_within_one_rebalance() -> None:
@@ -85,11 +82,6 @@ def test_a_restart_within_one_rebalance() -> None:
 )
 def test_who_counts_as_back(back: Member, after_ms: int, kind: CauseKind) -> None:
     assert kinds(causes_of((0, classic(1, A, B)), (10, classic(2, A)), (10 + after_ms, classic(3, A, back))))[2] is kind
-
-
-def test_more_members_than_before_are_a_scaling() -> None:
-    found = causes_of((0, classic(1, A, B)), (10, classic(2, A)), (20, classic(3, A, C, member("d.1"), member("e.1"))))
-    assert kinds(found)[2] is CauseKind.JOIN
 
 
 def test_static_members() -> None:
@@ -116,10 +108,7 @@ def test_a_group_that_empties_and_starts_again() -> None:
     found = causes_of((0, classic(1, A, B)), (10, classic(2)), (20, classic(3, B2)))
     assert kinds(found)[1:] == [CauseKind.EMPTIED, CauseKind.STARTED]
     assert found[2].returned == 1
-    gone = GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
-    )
-    again = causes_of((0, classic(1, A)), (10, gone), (20, classic(1, A)))
+    again = causes_of((0, classic(1, A)), (10, CLASSIC_GONE), (20, classic(1, A)))
     assert kinds(again) == [CauseKind.FOUND, CauseKind.DELETED, CauseKind.FOUND]
 
 

@@ -232,10 +232,6 @@ def test_the_first_run_begins_at_one_per_cent() -> None:
     assert after(None, NOW, w1=3, w10=20) == at(NOW, BEGAN)
 
 
-def test_a_run_that_is_done_again_comes_to_the_same() -> None:
-    assert after(BEGAN, NOW + DAY, w1=3, w10=20) == after(BEGAN, NOW + DAY, w1=3, w10=20)
-
-
 def test_two_runs_of_one_day_advance_once() -> None:
     second = after(BEGAN, NOW + DAY, w1=3, w10=20)
     third = after(second, NOW + DAY + 3_600_000, w1=3, w10=20)

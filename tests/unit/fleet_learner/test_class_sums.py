@@ -46,8 +46,6 @@ def test_the_tail_of_counted_lengths_is_that_of_the_lengths_themselves() -> None
     ratios = np.concatenate([sample.gaps_ms / math.exp(mean) for sample, mean in zip(samples, means, strict=True)])
     exact = fit_tail(ratios, np.concatenate([sample.is_returned for sample in samples]))
     counted = class_model(samples).tail
-    assert exact is not None
-    assert counted is not None
     assert counted.number == exact.number
     assert counted.threshold_ms == pytest.approx(exact.threshold_ms, rel=1e-4)
     assert counted.shape == pytest.approx(exact.shape, abs=0.001)

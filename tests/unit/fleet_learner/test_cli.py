@@ -193,7 +193,6 @@ def test_toml_and_yaml_say_the_same_and_flags_win(tmp_path: Path, name: str, tex
     file.write_text(text)
     read = read_configuration(file, {"window_days": 7, "kafka": {"topic": "other"}, "master": None})
     assert (read.root, read.window_days, read.stops.eager_ms) == ("file:/data", 7, 4000)
-    assert read.kafka is not None
     assert (read.kafka.bootstrap_servers, read.kafka.topic) == ("a:9092", "other")
     assert read.master == "local[*]"
     assert read.output_folder == Path("/data/output")
@@ -312,7 +311,6 @@ def test_flags_become_a_configuration() -> None:
     options = cli._parser().parse_args(["run", "--root", "/data", "--bootstrap", "b:9092", "--as-of", "2026-10-01"])
     read = read_configuration(options.config, cli._flags(options))
     assert isinstance(read, Configuration)
-    assert read.kafka is not None
     assert read.kafka.topic == "staticgroup-journal"
     assert cli._job_options(options) == {"as_of_ms": 1_790_812_800_000}
 
@@ -343,9 +341,3 @@ def test_progress_says_tasks_rows_and_time_left(
     done: int, total: int, elapsed_s: float, rows: int | None, text: str
 ) -> None:
     assert line("facts", done, total, elapsed_s, rows) == text
-
-
-def test_a_finished_step_stays_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress() as progress:
-        progress.done("bronze: 3 rows")
-    assert capsys.readouterr().err.endswith("  bronze: 3 rows\n")

@@ -50,11 +50,9 @@ SECONDS = np.arange(1_000.0, 1_800_001.0, 1_000.0)
 
 def rates(kappa: float) -> CostRates:
     return CostRates(
-        stops_per_day=STOPS + DEATHS,
-        member_partitions=4.0,
-        eviction_partition_seconds=kappa,
+        stops_per_day=STOPS + DEATHS, member_partitions=4.0, eviction_partition_seconds=kappa,
         heartbeat_interval_ms=0.0,
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -148,13 +146,11 @@ def test_dynamic_members_pay_every_stop() -> None:
 
 
 def test_the_shortest_of_equal_costs_is_taken() -> None:
-    """A longer timeout has no advantage."""
     assert cheapest(np.array([[3.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, 1.0]])).tolist() == [1, 0]
 
 
 @given(st.floats(1_000, 200_000), st.floats(0, 1_700_000))
 def test_the_grid_keeps_both_ends(minimum: float, more: float) -> None:
-    """Ascending, from the lower bound to the upper one."""
     grid = timeout_grid_ms(minimum, minimum + more)
     assert grid[0] == minimum
     assert grid[-1] == max(minimum + more, minimum)

@@ -37,7 +37,6 @@ def test_one_rollout_each_leaves_it_open() -> None:
 
 
 def test_stops_outside_rollouts_are_independent() -> None:
-    """Each its own cluster: nothing is taken off."""
     part = spread(np.arange(10.0), np.arange(10))
     assert intraclass_correlation([part]) == 0.0
     assert (part.design_effect(0.5), part.degrees(0.5), part.variance_factor(0.5)) == (1.0, 9.0, 1.0)

@@ -75,7 +75,6 @@ def test_an_id_is_recorded_once(events: list[dict[str, Any]]) -> None:
 
 
 def test_every_process_counts_its_records_from_zero(events: list[dict[str, Any]]) -> None:
-    """In the order of its clock."""
     by_operator = defaultdict(list)
     for event in events:
         by_operator[event["data"]["operator_id"]].append(event["data"])
@@ -148,7 +147,6 @@ def test_both_clocks_agree_to_a_second(events: list[dict[str, Any]]) -> None:
 
 
 def test_a_group_is_the_same_in_any_fleet() -> None:
-    """Its own key: more groups, or only this one, change nothing."""
     few, many = draw_groups(SMALL), draw_groups(replace(SMALL, groups=60))
     assert many[: len(few)] == few
     alone = draw_stops(SMALL, few[7])[0]
@@ -160,18 +158,10 @@ def test_a_group_is_the_same_in_any_fleet() -> None:
 def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
     """It is an eager group under its Kafka cluster's id, and all other groups stay the same."""
     real = RealGroup(
-        kafka_cluster_id="5L6g3nShT-eMCtK--X86sw",
-        namespace="shop",
-        name="orders",
-        group_id="orders",
-        members=3,
-        partitions=6,
-        session_timeout_ms=140_000,
-        timeout_source="Structural",
-        rollouts_per_day=2.0,
-        new_image_share=0.1,
-        median_ms=8_000.0,
-    )
+        kafka_cluster_id="5L6g3nShT-eMCtK--X86sw", namespace="shop", name="orders", group_id="orders", members=3,
+        partitions=6, session_timeout_ms=140_000, timeout_source="Structural", rollouts_per_day=2.0,
+        new_image_share=0.1, median_ms=8_000.0,
+    )  # fmt: skip
     settings = replace(SMALL, groups=6, real_group=real)
     groups = draw_groups(settings)
     assert groups[1:] == draw_groups(replace(SMALL, groups=6))[1:]
@@ -185,7 +175,6 @@ def test_a_real_group_has_its_own_names_and_changes_no_other() -> None:
 
 
 def test_no_member_stops_while_it_is_away() -> None:
-    """And it is back for a while in between."""
     for group in draw_groups(SMALL):
         stops, rollouts = draw_stops(SMALL, group)
         for member in range(group.members):
@@ -284,8 +273,6 @@ def test_facts_of_a_consumer_group_count_its_epochs() -> None:
 
 
 class TestRaw:
-    """Events for benchmarks."""
-
     def test_the_same_chunks_make_the_same_tables(self) -> None:
         first, again = (list(member_events(30_000, chunk_rows=10_000)) for _ in range(2))
         assert [table.num_rows for table in first] == [10_000] * 3

@@ -24,57 +24,25 @@ from support.recommendations import recommendation
 PODS = ("orders-7-0", "orders-7-1", "orders-7-2")
 AS_EXPECTED = Figures(
     fleet=Fleet(
-        groups_simulated=20,
-        days=5,
-        produced=1_000,
-        ingested=1_000,
-        set_aside=0,
-        copies=0,
-        groups=20,
-        outages=300,
-        absorbed=200,
-        rebalances=100,
-        rebalances_if_dynamic=500,
-        start_ms=5_000,
-        join_ms=20_000,
+        groups_simulated=20, days=5, produced=1_000, ingested=1_000, set_aside=0, copies=0, groups=20, outages=300,
+        absorbed=200, rebalances=100, rebalances_if_dynamic=500, start_ms=5_000, join_ms=20_000,
     ),
     recommendations=Recommendations(records=20, changes=5, released=1, waves={1: 1, 100: 19}),
     orders=Orders(
-        group_id="orders-7",
-        kafka_cluster_id="cluster",
-        pods=PODS,
-        structural_ms=140_000,
-        recommended_ms=105_000,
-        goal_ms=40_000,
-        wave=1,
-        message="set session.timeout.ms to 105000 ms",
-        shown_ms=105_000,
-        shown_source="Fleet",
-        in_force_source="Fleet",
-        injected_ms=105_000,
-        shown_after_s=8.0,
-        condition="RecommendationUsed",
-        next_pod="orders-7-2",
-        before_ms=dict.fromkeys(PODS, 140_000),
+        group_id="orders-7", kafka_cluster_id="cluster", pods=PODS, structural_ms=140_000, recommended_ms=105_000,
+        goal_ms=40_000, wave=1, message="set session.timeout.ms to 105000 ms", shown_ms=105_000, shown_source="Fleet",
+        in_force_source="Fleet", injected_ms=105_000, shown_after_s=8.0, condition="RecommendationUsed",
+        next_pod="orders-7-2", before_ms=dict.fromkeys(PODS, 140_000),
         next_pod_ms=dict.fromkeys(PODS, 140_000) | {"orders-7-2": 105_000},
-        started_with_ms=105_000,
-        rolled_ms=dict.fromkeys(PODS, 105_000),
-        rebalances_next_pod=0,
-        rebalances_roll=0,
+        started_with_ms=105_000, rolled_ms=dict.fromkeys(PODS, 105_000), rebalances_next_pod=0, rebalances_roll=0,
     ),
     bill=Bill(
-        groups=1,
-        members=3,
-        absorbed=4,
-        rebalances=1,
-        members_lost=0,
-        silent_partition_ms=9_000,
-        measured=4,
+        groups=1, members=3, absorbed=4, rebalances=1, members_lost=0, silent_partition_ms=9_000, measured=4,
         not_known=0,
     ),
     stages_s={"set up": 60.0, "ingest": 10.0},
     took_s=75.5,
-)
+)  # fmt: skip
 
 
 def test_a_run_that_went_as_expected_differs_in_nothing() -> None:
@@ -116,7 +84,6 @@ def _orders(**changes: Any) -> Figures:
     ],
 )
 def test_each_step_that_did_not_happen_is_said(figures: Figures, word: str) -> None:
-    """One figure is off at a time, and the sentence names it."""
     assert word in " ".join(differences(figures))
 
 

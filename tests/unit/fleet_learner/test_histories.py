@@ -43,6 +43,10 @@ def made(**changes: Any) -> Any:
     return history(row(**changes), TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)[0]
 
 
+def advised(rows: list[dict[str, Any]], terms: Terms = TERMS, canary: CanaryState = ALL) -> list[Any]:
+    return [each.record for each in advise_class(rows, terms, canary, start_ms=START_MS, as_of_ms=AS_OF_MS)]
+
+
 def test_only_stops_that_end_by_themselves_are_samples_and_the_others_are_counted() -> None:
     stops = [stop(1), stop(2, end_kind="open"), stop(3, end_kind="removed"), stop(4, end_kind="blind")]
     known = made(stops=stops)
@@ -54,15 +58,9 @@ def test_members_that_departed_for_good_and_were_not_removed_change_no_advice() 
     """Under mode Observe every scale-down leaves one; counted as still away they would ask for the longest timeout."""
     stops = [stop(START_MS + n * DAY_MS // 8, gap_ms=15_000 + 200 * n) for n in range(100)]
     gone = [stop(START_MS + n * DAY_MS, gap_ms=6 * DAY_MS, end_kind="departed") for n in range(6)]
-    recommended, beside = (
-        advise_class([row(stops=each)], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)[0].record
-        for each in (stops, [*stops, *gone])
-    )
-    assert (recommended.recommended_ms, recommended.goal_ms, recommended.upper_ms) == (
-        beside.recommended_ms,
-        beside.goal_ms,
-        beside.upper_ms,
-    )
+    (alone,), (beside,) = (advised([row(stops=each)]) for each in (stops, [*stops, *gone]))
+    for name in ("recommended_ms", "goal_ms", "upper_ms"):
+        assert getattr(alone, name) == getattr(beside, name), name
 
 
 def test_stops_of_one_rollout_share_a_code_and_a_crash_has_its_own() -> None:
@@ -94,12 +92,9 @@ def test_an_eager_group_stops_all_partitions_and_a_kip_848_group_the_moved_ones(
 
 def test_a_timeout_of_more_than_a_day_is_one_of_a_day() -> None:
     """Brokers may allow more (group.max.session.timeout.ms) than a recommendation can express: clip it at once."""
-    [found] = advise_class(
-        [row(set_timeout_ms=2**31 - 1, stops=[stop(1)])], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS
-    )
-    assert found.record.current_ms == DAY_MS
-    assert found.record.recommended_ms is not None
-    assert found.record.recommended_ms <= Bounds().classic_maximum_ms
+    (found,) = advised([row(set_timeout_ms=2**31 - 1, stops=[stop(1)])])
+    assert found.current_ms == DAY_MS
+    assert found.recommended_ms <= Bounds().classic_maximum_ms
 
 
 def test_the_timeout_in_force_is_the_last_one_set_or_else_the_last_one_seen() -> None:
@@ -128,10 +123,9 @@ def test_the_canary_of_the_run_decides_who_may_act() -> None:
         for seed, name in enumerate("abcdef")
     ]
     assert sorted(waves.values())[:2] == [1, 50]
-    waiting = CanaryState(wave=1, began_ms=0)
-    found = advise_class(rows, TERMS, waiting, start_ms=START_MS, as_of_ms=AS_OF_MS)
-    assert [each.record.released for each in found] == [each.record.wave == 1 for each in found]
-    assert all(e.record.released for e in advise_class(rows, TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS))
+    found = advised(rows, canary=CanaryState(wave=1, began_ms=0))
+    assert [each.released for each in found] == [each.wave == 1 for each in found]
+    assert all(each.released for each in advised(rows))
 
 
 def test_stops_since_the_last_change_are_counted() -> None:
@@ -261,21 +255,13 @@ def test_the_price_of_the_other_kind_turns_no_advice_around(protocol: str) -> No
     }
     rows = [
         row(
-            protocol=protocol,
-            group_id=f"g-{seed}",
-            stops=rollouts(28, 99, seed),
-            moved=4,
-            of_partitions=48,
+            protocol=protocol, group_id=f"g-{seed}", stops=rollouts(28, 99, seed), moved=4, of_partitions=48,
             seen_timeout_ms=45_000,
         )
         for seed in range(4)
-    ]
-    recommended = {
-        name: advise_class(rows, Terms(durations=each, bounds={}, valid_ms=1), ALL, start_ms=0, as_of_ms=AS_OF_MS)[
-            0
-        ].record
-        for name, each in durations.items()
-    }
+    ]  # fmt: skip
+    terms = {name: Terms(durations=each, bounds={}, valid_ms=1) for name, each in durations.items()}
+    recommended = {name: advised(rows, each)[0] for name, each in terms.items()}
     assert recommended["the other one"] == recommended["neither"]
     assert RecommendationReason.USE_DYNAMIC in recommended["its own"].reasons
     assert RecommendationReason.USE_DYNAMIC not in recommended["neither"].reasons
@@ -314,7 +300,6 @@ def rollouts(number: int, slow_from: int, seed: int) -> list[dict[str, Any]]:
 
 def test_restarts_that_became_slower_are_dated_and_blamed_on_the_image() -> None:
     _, slower = history(row(stops=rollouts(28, 18, 1)), TERMS, start_ms=START_MS, as_of_ms=AS_OF_MS)
-    assert slower is not None
     # The sum may leave zero by chance just before the change.
     assert 16 <= slower.since_ms // DAY_MS <= 18
     assert slower.image_digest == "sha256:slow"
@@ -328,8 +313,7 @@ def test_restarts_that_stayed_the_same_are_not_slower() -> None:
 
 def test_a_class_is_advised_in_the_order_of_its_names_whatever_came_first() -> None:
     rows = [row(group_id=name, stops=rollouts(20, 99, seed)) for seed, name in enumerate(("b", "a", "c"))]
-    one = advise_class(rows, TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
-    other = advise_class(rows[::-1], TERMS, ALL, start_ms=START_MS, as_of_ms=AS_OF_MS)
-    assert [e.record.group_id for e in one] == ["a", "b", "c"]
-    assert one == other
-    assert {e.record.setting for e in one} == {Setting.SESSION_TIMEOUT}
+    one = advised(rows)
+    assert [each.group_id for each in one] == ["a", "b", "c"]
+    assert one == advised(rows[::-1])
+    assert {each.setting for each in one} == {Setting.SESSION_TIMEOUT}

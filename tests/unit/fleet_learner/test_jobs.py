@@ -38,10 +38,8 @@ def test_topics_of_one_name_in_several_kafka_clusters_are_several_sources(tmp_pa
     )
     job = Job(configuration=both, spark=cast("Any", None), progress=cast("Any", None))
     assert [source.name for source in job.sources()] == [
-        "kafka:staticgroup-journal",
-        "kafka/kafka-1:staticgroup-journal",
-        "kafka/kafka-2:staticgroup-journal",
-    ]
+        "kafka:staticgroup-journal", "kafka/kafka-1:staticgroup-journal", "kafka/kafka-2:staticgroup-journal",
+    ]  # fmt: skip
 
 
 def test_two_kafka_clusters_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -48,20 +48,11 @@ def test_the_curve_equals_the_textbook(gaps: list[tuple[int, bool]]) -> None:
 
 @given(GAPS, st.integers(1, 4))
 def test_weights_count_like_copies(gaps: list[tuple[int, bool]], copies: int) -> None:
-    """A stop of weight k is k stops."""
     gaps_ms, ended = arrays(gaps)
     weighted = kaplan_meier(gaps_ms, ended, np.full(gaps_ms.size, float(copies)))
     copied = kaplan_meier(np.repeat(gaps_ms, copies), np.repeat(ended, copies))
     np.testing.assert_allclose(weighted.survival, copied.survival, atol=1e-12)
     np.testing.assert_allclose(weighted.variance_sum, copied.variance_sum, rtol=1e-9)
-
-
-@given(GAPS, st.randoms(use_true_random=False))
-def test_the_order_of_stops_does_not_matter(gaps: list[tuple[int, bool]], random: object) -> None:
-    """The estimate is a function of the set of stops."""
-    shuffled = list(gaps)
-    random.shuffle(shuffled)  # type: ignore[attr-defined]
-    np.testing.assert_array_equal(kaplan_meier(*arrays(gaps)).survival, kaplan_meier(*arrays(shuffled)).survival)
 
 
 @given(GAPS, st.floats(0, 60))
@@ -124,6 +115,5 @@ def test_impossible_stops_are_refused(gaps: list[float], ended: list[bool]) -> N
 
 
 def test_no_stop_gives_a_curve_without_steps() -> None:
-    """S = 1: nothing was seen to return."""
     curve = kaplan_meier(np.array([]), np.array([], dtype=bool))
     assert (float(curve.at(1e9)), curve.last_ms) == (1.0, 0.0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from fleet_learner.errors import ConflictError, CorruptError
 from fleet_learner.lake import Plan, Published, RunLog, TableState, local_path, uri_of
 from fleet_learner.lake.commits import APP_ID, CommitLog
+from fleet_learner.lake.lake import days_around
 from fleet_learner.lake.lock import only_writer
 from fleet_learner.lake.objects import LocalObjects, draft_of
 from fleet_learner.lake.upkeep import HOURS_MIN, retention_hours
@@ -106,7 +108,6 @@ def test_old_runs_are_forgotten_and_what_is_unfinished_stays(tmp_path: Path) -> 
     assert runs.forget(2) == [0, 1]
     assert (runs.numbers(), runs.forget(2)) == ([2, 3], [])
     plan = runs.unfinished()
-    assert plan is not None
     assert plan.number == 4
 
 
@@ -194,3 +195,10 @@ def test_a_root_has_one_writer_at_a_time(tmp_path: Path) -> None:
         pass
     with only_writer(root), only_writer(uri_of(tmp_path / "other")), only_writer("s3a://bucket/fleet"):
         pass
+
+
+def test_the_days_around_a_day_are_those_before_and_after_and_end_with_the_calendar() -> None:
+    """Copies are searched on them; the last millisecond of the calendar is a valid time of a journal."""
+    assert days_around([date(2026, 3, 1)], 1) == {date(2026, 2, 28), date(2026, 3, 1), date(2026, 3, 2)}
+    assert days_around([date.max], 1) == {date(9999, 12, 30), date.max}
+    assert days_around([date.min], 1) == {date.min, date(1, 1, 2)}

@@ -73,13 +73,8 @@ def test_the_client_is_as_old_as_sparks_hadoop_and_no_library_is_there_twice() -
     artifacts = {name.removesuffix(".jar").rpartition("-")[0] for name in spark}
     assert not artifacts & {jar.artifact for jar in s3_jars.S3_JARS}
     assert {
-        "httpclient",
-        "httpcore",
-        "netty-codec-http2",
-        "netty-handler",
-        "commons-codec",
-        "jcl-over-slf4j",
-    } <= artifacts
+        "httpclient", "httpcore", "netty-codec-http2", "netty-handler", "commons-codec", "jcl-over-slf4j",
+    } <= artifacts  # fmt: skip
 
 
 # in a cluster --------------------------------------------------------------------------------------------------------

@@ -49,27 +49,15 @@ def classic_records(draw: st.DrawFn) -> GroupRecord:
     version = draw(st.integers(0, 4))
     protocol_type = draw(st.sampled_from(["consumer", "connect"]))
     members = st.builds(
-        Member,
-        member_id=names,
-        instance_id=st.none() | names if version >= 3 else st.none(),
-        client_id=names,
-        client_host=names,
-        session_timeout_ms=int32,
-        rebalance_timeout_ms=int32 if version >= 1 else st.none(),
+        Member, member_id=names, instance_id=st.none() | names if version >= 3 else st.none(), client_id=names,
+        client_host=names, session_timeout_ms=int32, rebalance_timeout_ms=int32 if version >= 1 else st.none(),
         assignment=partitions(names) if protocol_type == "consumer" else st.none(),
-    )
+    )  # fmt: skip
     return GroupRecord(
-        kind=RecordKind.GROUP_METADATA,
-        key_type=2,
-        group_id=draw(names),
-        group_type=GroupType.CLASSIC,
-        value_version=version,
-        epoch=draw(int32),
-        protocol_type=protocol_type,
-        protocol_name=draw(st.none() | names),
-        leader_id=draw(st.none() | names),
-        members=tuple(draw(st.lists(members, max_size=3))),
-    )
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id=draw(names), group_type=GroupType.CLASSIC,
+        value_version=version, epoch=draw(int32), protocol_type=protocol_type, protocol_name=draw(st.none() | names),
+        leader_id=draw(st.none() | names), members=tuple(draw(st.lists(members, max_size=3))),
+    )  # fmt: skip
 
 
 @st.composite
@@ -82,32 +70,21 @@ def modern_records(draw: st.DrawFn) -> GroupRecord:
     member: Member | None = None
     if kind == "MEMBER":
         member = Member(
-            member_id=draw(names),
-            instance_id=draw(st.none() | names),
-            client_id=draw(names),
-            client_host=draw(names),
-            rebalance_timeout_ms=draw(int32),
-            session_timeout_ms=draw(st.none() | int32) if consumer else None,
-        )
+            member_id=draw(names), instance_id=draw(st.none() | names), client_id=draw(names), client_host=draw(names),
+            rebalance_timeout_ms=draw(int32), session_timeout_ms=draw(st.none() | int32) if consumer else None,
+        )  # fmt: skip
     elif kind == "TARGET_MEMBER":
         member = Member(member_id=draw(names), assignment=draw(assignments))
     elif kind == "CURRENT_MEMBER":
         member = Member(
-            member_id=draw(names),
-            member_epoch=draw(int32),
-            state=draw(st.integers(-128, 127)),
-            assignment=draw(assignments),
-            pending_revocation=draw(assignments),
-        )
+            member_id=draw(names), member_epoch=draw(int32), state=draw(st.integers(-128, 127)),
+            assignment=draw(assignments), pending_revocation=draw(assignments),
+        )  # fmt: skip
     return GroupRecord(
-        kind=RecordKind[kind],
-        key_type=offset.get(kind, (8, 22))[0 if consumer else 1],
-        group_id=draw(names),
-        group_type=group_type,
-        value_version=0,
-        epoch=None if member else draw(int32),
+        kind=RecordKind[kind], key_type=offset.get(kind, (8, 22))[0 if consumer else 1], group_id=draw(names),
+        group_type=group_type, value_version=0, epoch=None if member else draw(int32),
         members=(member,) if member else (),
-    )
+    )  # fmt: skip
 
 
 records = classic_records() | modern_records()
@@ -128,7 +105,6 @@ def test_bytes_that_end_early_are_a_bad_record(
     record: GroupRecord, unknown: dict[int, bytes], data: st.DataObject
 ) -> None:
     key, value = offsets_encoder.key_of(record), offsets_encoder.value_of(record, unknown)
-    assert value is not None
     for cut in range(len(key)):
         with pytest.raises(BadRecord):
             decode(key[:cut], value)
@@ -212,31 +188,19 @@ def test_an_assignment_that_only_clients_understand_spoils_nothing() -> None:
 
 
 STATIC = Member(
-    member_id="m-1",
-    instance_id="orders-0",
-    client_id="c",
-    client_host="/127.0.0.1",
-    session_timeout_ms=45000,
-    rebalance_timeout_ms=300000,
-    assignment=("orders-0", "orders-3"),
-)
+    member_id="m-1", instance_id="orders-0", client_id="c", client_host="/127.0.0.1", session_timeout_ms=45000,
+    rebalance_timeout_ms=300000, assignment=("orders-0", "orders-3"),
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_classic_group_as_kafka_writes_it(version: int) -> None:
     """GroupMetadataValue; brokers still write 3, the highest that is not flexible."""
     assert decode(*VECTORS[f"GroupMetadataValue v{version}"]) == GroupRecord(
-        kind=RecordKind.GROUP_METADATA,
-        key_type=2,
-        group_id="orders",
-        group_type=GroupType.CLASSIC,
-        value_version=version,
-        epoch=7,
-        protocol_type="consumer",
-        protocol_name="range",
-        leader_id="m-1",
+        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="orders", group_type=GroupType.CLASSIC,
+        value_version=version, epoch=7, protocol_type="consumer", protocol_name="range", leader_id="m-1",
         members=(STATIC,),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
@@ -278,14 +242,10 @@ def test_members_of_the_new_protocols(name: str, session_timeout_ms: int | None)
     """A nullable structure is null as 0 in a tagged field and as -1 elsewhere; 4.4 writes the null one."""
     assert decode(*VECTORS[name]).members == (
         Member(
-            member_id="m-1",
-            instance_id="orders-0",
-            client_id="c",
-            client_host="/h",
-            rebalance_timeout_ms=300000,
+            member_id="m-1", instance_id="orders-0", client_id="c", client_host="/h", rebalance_timeout_ms=300000,
             session_timeout_ms=session_timeout_ms,
         ),
-    )
+    )  # fmt: skip
 
 
 def test_assignments_of_the_new_protocols() -> None:

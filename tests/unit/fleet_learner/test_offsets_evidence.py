@@ -7,20 +7,16 @@ records without an epoch; a fenced one has tombstones and then an epoch.
 
 from __future__ import annotations
 
+import pytest
+
 from fleet_learner.offsets.codec import GroupRecord, GroupType, Member, RecordKind
 from fleet_learner.sources.offsets_evidence import Change, ChangeKind, Fold
+from unit.fleet_learner.offsets_encoder import CLASSIC_GONE, classic_group
 
 
 def classic(epoch: int, **members: str) -> GroupRecord:
     """Return a record of a classic group with these instance ids."""
-    return GroupRecord(
-        kind=RecordKind.GROUP_METADATA,
-        key_type=2,
-        group_id="g",
-        group_type=GroupType.CLASSIC,
-        epoch=epoch,
-        members=tuple(Member(member_id=m, instance_id=i) for i, m in members.items()),
-    )
+    return classic_group(epoch, *(Member(member_id=m, instance_id=i) for i, m in members.items()))
 
 
 def modern(kind: RecordKind, member: Member | None = None, **more: object) -> GroupRecord:
@@ -71,77 +67,59 @@ def test_a_classic_restart_is_absorbed_when_the_generation_stays() -> None:
     assert first == [ChangeKind.FOUND], "the first record proves nothing"
     assert list(one.take(classic(7, a="m3", b="m2"))) == [
         Change(
-            kind=ChangeKind.ABSORBED,
-            group_id="g",
-            group_type="Classic",
-            epoch=7,
-            instance_id="a",
-            member_id="m3",
+            kind=ChangeKind.ABSORBED, group_id="g", group_type="Classic", epoch=7, instance_id="a", member_id="m3",
             previous_member_id="m1",
         )
-    ]
+    ]  # fmt: skip
 
 
-def test_a_classic_restart_with_a_new_generation_is_a_rebalance() -> None:
-    assert fold(classic(7, a="m1"), classic(8, a="m2")) == [
-        (ChangeKind.REBALANCED, None, 1),
-        (ChangeKind.REPLACED, "a", None),
-    ]
+REBALANCED = (ChangeKind.REBALANCED, None, 1)
 
 
-def test_generations_between_two_records_are_counted() -> None:
-    """Compaction keeps the last record of a group only."""
-    assert fold(classic(7, a="m1"), classic(12, a="m1")) == [(ChangeKind.REBALANCED, None, 5)]
-
-
-def test_a_classic_member_that_is_missing_is_gone() -> None:
-    assert fold(classic(7, a="m1", b="m2"), classic(8, a="m1"), classic(9)) == [
-        (ChangeKind.REBALANCED, None, 1),
-        (ChangeKind.GONE, "b", None),
-        (ChangeKind.REBALANCED, None, 1),
-        (ChangeKind.GONE, "a", None),
-    ]
+@pytest.mark.parametrize(
+    ("records", "changes"),
+    [
+        pytest.param(
+            [classic(7, a="m1"), classic(8, a="m2")], [REBALANCED, (ChangeKind.REPLACED, "a", None)],
+            id="a classic restart with a new generation is a rebalance",
+        ),
+        pytest.param(
+            [classic(7, a="m1"), classic(12, a="m1")], [(ChangeKind.REBALANCED, None, 5)],
+            id="generations between two records are counted: compaction keeps the last record only",
+        ),
+        pytest.param(
+            [classic(7, a="m1", b="m2"), classic(8, a="m1"), classic(9)],
+            [REBALANCED, (ChangeKind.GONE, "b", None), REBALANCED, (ChangeKind.GONE, "a", None)],
+            id="a classic member that is missing is gone",
+        ),
+        pytest.param(
+            [joined("m1", "a"), epoch(10), at("m1", 10), at("m1", -2), at("m1", -2), gone("m1"), joined("m2", "a"),
+             at("m2", 10)],
+            [(ChangeKind.LEFT_FOR_A_WHILE, "a", None), (ChangeKind.ABSORBED, "a", None)],
+            id="KIP-848: epoch -2, tombstones, records of the new member and no group epoch are absorbed",
+        ),
+        pytest.param(
+            [joined("m1", "a"), epoch(10), gone("m1"), epoch(11), joined("m2", "a"), epoch(12)],
+            [(ChangeKind.GONE, "a", None), REBALANCED, REBALANCED],
+            id="a member of KIP-848 that is fenced is gone, and another one when it is back",
+        ),
+        pytest.param(
+            [joined("m1", "a"), epoch(10), joined("m1", "a"), epoch(11)], [REBALANCED],
+            id="a new subscription writes the member's record again and is no restart",
+        ),
+        pytest.param(
+            [joined("m1", None), epoch(10), at("m1", 10), gone("m1"), epoch(11)], [REBALANCED],
+            id="dynamic members are not distinguished",
+        ),
+    ],
+)  # fmt: skip
+def test_changes_of_a_group(records: list[GroupRecord], changes: list[tuple[ChangeKind, str | None, int | None]]) -> None:
+    assert fold(*records) == changes
 
 
 def test_after_its_tombstone_a_classic_group_begins_again() -> None:
-    tombstone = GroupRecord(
-        kind=RecordKind.GROUP_METADATA, key_type=2, group_id="g", group_type=GroupType.CLASSIC, tombstone=True
-    )
-    assert fold(classic(7, a="m1"), tombstone, classic(1, a="m9")) == []
-    assert found(classic(7, a="m1"), tombstone, classic(1, a="m9")) == [("Classic", 7), ("Classic", 1)]
-
-
-def test_a_member_of_kip_848_that_returns_is_absorbed() -> None:
-    """Epoch −2, then tombstones of the old member and records of the new one, and no group epoch."""
-    start = [joined("m1", "a"), epoch(10), at("m1", 10)]
-    leave = [at("m1", -2), at("m1", -2)]
-    assert fold(*start, *leave, gone("m1"), joined("m2", "a"), at("m2", 10)) == [
-        (ChangeKind.LEFT_FOR_A_WHILE, "a", None),
-        (ChangeKind.ABSORBED, "a", None),
-    ]
-
-
-def test_a_member_of_kip_848_that_is_fenced_is_gone() -> None:
-    assert fold(joined("m1", "a"), epoch(10), gone("m1"), epoch(11)) == [
-        (ChangeKind.GONE, "a", None),
-        (ChangeKind.REBALANCED, None, 1),
-    ]
-    assert fold(joined("m1", "a"), epoch(10), gone("m1"), epoch(11), joined("m2", "a"), epoch(12))[-1] == (
-        ChangeKind.REBALANCED,
-        None,
-        1,
-    )
-
-
-def test_a_member_that_says_more_of_itself_is_no_restart() -> None:
-    """A new subscription writes the member's record again."""
-    assert fold(joined("m1", "a"), epoch(10), joined("m1", "a"), epoch(11)) == [(ChangeKind.REBALANCED, None, 1)]
-
-
-def test_dynamic_members_are_not_distinguished() -> None:
-    assert fold(joined("m1", None), epoch(10), at("m1", 10), gone("m1"), epoch(11)) == [
-        (ChangeKind.REBALANCED, None, 1)
-    ]
+    assert fold(classic(7, a="m1"), CLASSIC_GONE, classic(1, a="m9")) == []
+    assert found(classic(7, a="m1"), CLASSIC_GONE, classic(1, a="m9")) == [("Classic", 7), ("Classic", 1)]
 
 
 def test_groups_do_not_mix_and_records_of_no_group_prove_nothing() -> None:

@@ -22,7 +22,6 @@ def test_the_class_is_recovered() -> None:
     means = 10.0 + 0.4 * rng.standard_normal(4000)
     logs = means[:, None] + np.sqrt(variances)[:, None] * rng.standard_normal((4000, 8))
     prior = class_prior(np.full(4000, 8.0), logs.mean(axis=1), logs.var(axis=1, ddof=1))
-    assert prior is not None
     assert prior.degrees == pytest.approx(8.0, rel=0.15)
     assert prior.variance == pytest.approx(0.25, rel=0.05)
     assert prior.mean == pytest.approx(10.0, abs=0.03)
@@ -34,7 +33,6 @@ def test_equal_workloads_need_no_own_variance() -> None:
     rng = np.random.Generator(np.random.Philox(key=[12, 0]))
     logs = 10.0 + 0.5 * rng.standard_normal((3000, 6))
     prior = class_prior(np.full(3000, 6.0), logs.mean(axis=1), logs.var(axis=1, ddof=1))
-    assert prior is not None
     assert prior.degrees > 100
     assert prior.mean_variance < 0.005
 
@@ -48,7 +46,6 @@ def test_trigamma_is_inverted(value: float) -> None:
 
 
 def test_no_gaps_give_the_class_and_many_give_the_workload() -> None:
-    """The two ends of partial pooling."""
     none = posterior(PRIOR, 0.0, math.nan, 0.0)
     assert (none.mean, none.mean_variance, none.variance, none.degrees) == (10.0, 0.16, 0.25, 8.0)
     many = posterior(PRIOR, 1e6, 12.0, 0.09)
@@ -99,7 +96,6 @@ def test_censored_moments_are_the_maximum_likelihood() -> None:
 
 
 def test_nothing_ended_says_so() -> None:
-    """No number is made up."""
     number, mean, _ = censored_log_moments(np.array([1000.0, 2000.0]), np.array([False, False]))
     assert number == 0
     assert math.isnan(mean)

@@ -32,18 +32,13 @@ from unit.fleet_learner.group_histories import (
 
 
 class TestNumbers:
-    """Recommendations and their reasons."""
-
     def test_an_eager_group_gets_the_cost_optimum(self) -> None:
         """κ = 384, ν = 4: far above the default of 45 s, where the hazard falls to .0104 per second."""
         found = one()
         assert found.reasons == (Reason.COST_OPTIMUM, Reason.STEP_LIMITED)
-        assert found.recommended_ms is not None
         assert 80_000 <= found.recommended_ms <= 90_000  # at most twice what it had
         assert found.evidence.method is EstimateMethod.KAPLAN_MEIER
         assert found.probability_cheaper == 1.0
-        assert found.before is not None
-        assert found.after is not None
         assert found.after.cost_partition_seconds_per_day.upper < found.before.cost_partition_seconds_per_day.lower
         assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
         truth = LognormalLaw(mean=math.log(25_000), deviation=0.5)
@@ -110,8 +105,6 @@ class TestNumbers:
     def test_scaled_down_members_are_no_evictions(self) -> None:
         """They count as stops without a return; with a running operator the group keeps them for 5 s."""
         found, without = one(removed=1_000), one()
-        assert found.before is not None
-        assert without.before is not None
         assert found.before.evictions_per_day.value == pytest.approx(without.before.evictions_per_day.value, rel=0.01)
 
     def test_the_canary_holds_changes_back(self) -> None:
@@ -146,7 +139,6 @@ class TestNumbers:
             cluster=np.arange(1_000),
         )
         found = one(sample=both, state=GroupState(current_ms=60_000))
-        assert found.probability_cheaper is not None
         assert 0.02 < found.probability_cheaper < 0.9
         assert (found.recommended_ms, Reason.SMALL_CHANGE in found.reasons) == (60_000, True)
 
@@ -168,7 +160,6 @@ class TestWithoutAPrice:
         """99.5 % of exp(N(ln 25 s, 0.5)) and half a heartbeat: 90.6 to 92.1 s."""
         found = one(price=ASSUMED)
         assert found.reasons[0] is Reason.ABSORBS_RESTARTS
-        assert found.goal_ms is not None
         assert 85_000 <= found.goal_ms <= 105_000
         assert found.lower_ms <= found.goal_ms <= found.upper_ms  # type: ignore[operator]
         assert "what a rebalance costs this group is not known" in found.message
@@ -215,7 +206,6 @@ def test_the_row_has_the_columns_of_the_table() -> None:
 
 
 def test_estimates_lie_in_their_intervals() -> None:
-    """A reader may rely on it."""
     with pytest.raises(ValueError, match="lies in its interval"):
         api.Estimate(value=2.0, lower=3.0, upper=4.0)
     assert math.isclose(api.Estimate(value=2.0, lower=1.0, upper=4.0).value, 2.0)

@@ -24,36 +24,26 @@ def day(*stops: tuple[int, int, int | None, str], protocol: str = "Classic") -> 
     }  # fmt: skip
 
 
-def counted(*stops: tuple[int, int, int | None, str], protocol: str = "Classic") -> int:
-    return rebalances_of_day(day(*stops, protocol=protocol), StopDurations())
+@pytest.mark.parametrize(
+    ("stops", "protocol", "rebalances"),
+    [
+        pytest.param([(0, 1000, 1020, "Deleted")], "Classic", 2, id="clean restart"),
+        pytest.param([(0, 1000, 1020, "Deleted")], "Consumer", 2, id="every step of a group that has epochs"),
+        pytest.param([(0, 1000, 1020, "Deleted")], "Streams", 2, id="streams"),
+        pytest.param(
+            [(m, 1000 + 100 * m, 1030 + 100 * m, "Deleted") for m in range(4)], "Classic", 8, id="rolling update"
+        ),
+        pytest.param([(0, 1000, 1010, "OOMKilled")], "Classic", 1, id="killed and back at once"),
+        pytest.param([(0, 1000, None, "Deleted")], "Classic", 1, id="gone for good"),
+        pytest.param([(0, 1000, None, "Deleted"), (0, 2000, 2020, "Deleted")], "Classic", 1, id="away, not stopped"),
+    ],
+)
+def test_rebalances_of_a_day(stops: list[tuple[int, int, int | None, str]], protocol: str, rebalances: int) -> None:
+    """KIP-345, motivation: a dynamic member leaves when it is closed, and joins as a new one.
 
-
-def test_a_clean_restart_is_two_rebalances() -> None:
-    """KIP-345, motivation: a dynamic member leaves when it is closed, and joins as a new one."""
-    assert counted((0, 1000, 1020, "Deleted")) == 2
-
-
-def test_a_rolling_update_is_two_rebalances_a_member() -> None:
-    assert counted(*((m, 1000 + 100 * m, 1030 + 100 * m, "Deleted") for m in range(4))) == 8
-
-
-def test_a_killed_member_that_is_back_at_once_costs_one_long_rebalance() -> None:
-    """The join phase waits for the member id that died, until its session ends (ClassicGroup, PREPARING_REBALANCE)."""
-    assert counted((0, 1000, 1010, "OOMKilled")) == 1
-
-
-def test_a_member_that_does_not_return_costs_one() -> None:
-    assert counted((0, 1000, None, "Deleted")) == 1
-
-
-def test_a_member_that_is_away_cannot_stop_again() -> None:
-    twice = counted((0, 1000, None, "Deleted"), (0, 2000, 2020, "Deleted"))
-    assert twice == counted((0, 1000, None, "Deleted"))
-
-
-@pytest.mark.parametrize("protocol", ["Consumer", "Streams"])
-def test_every_step_of_a_group_that_has_epochs_is_counted(protocol: str) -> None:
-    assert counted((0, 1000, 1020, "Deleted"), protocol=protocol) == 2
+    Of a killed one the join phase waits for the member id that died (ClassicGroup, PREPARING_REBALANCE).
+    """
+    assert rebalances_of_day(day(*stops, protocol=protocol), StopDurations()) == rebalances
 
 
 @pytest.mark.parametrize("protocol", ["Classic", "Consumer"])

@@ -22,8 +22,8 @@ from journal.recommendations import (
 )
 from journal.recommendations import RecommendationReason as Reason
 from staticgroup.api.resources.status import TimeoutSource
-from unit.fleet_learner.advice_samples import KEY, SURE, recommendation
-from unit.fleet_learner.recommendation_samples import DAY_MS, effects
+from unit.fleet_learner.recommendation_samples import DAY_MS, KEY, SURE, effects
+from unit.fleet_learner.recommendation_samples import sure as recommendation
 
 TIMEOUT = st.one_of(st.none(), st.integers(0, 86_400_000), st.sampled_from((9_000, 45_000, 60_000, 90_000, 1_800_000)))
 AMOUNT = st.floats(0, 1e6)
@@ -51,15 +51,9 @@ def recommendations(draw: st.DrawFn) -> Recommendation:
     prices = (*PriceSource,) if may_change else (None, *PriceSource)
     return recommendation(
         protocol=draw(st.sampled_from(get_args(Recommendation.model_fields["protocol"].annotation))),
-        setting=draw(st.sampled_from(Setting)),
-        **timeouts,
-        bounds_minimum_ms=low_ms,
-        bounds_maximum_ms=high_ms,
-        released=draw(st.booleans()),
-        wave=draw(st.integers(1, 100)),
-        price_source=draw(st.sampled_from(prices)),
-        before=draw(effect),
-        after=draw(effect),
+        setting=draw(st.sampled_from(Setting)), **timeouts, bounds_minimum_ms=low_ms, bounds_maximum_ms=high_ms,
+        released=draw(st.booleans()), wave=draw(st.integers(1, 100)), price_source=draw(st.sampled_from(prices)),
+        before=draw(effect), after=draw(effect),
         saved_partition_seconds_per_day=SURE if may_change else draw(st.one_of(st.none(), DIFFERENCE, st.just(SURE))),
         reasons=tuple(draw(st.lists(st.sampled_from(OPEN if may_change else [*Reason]), unique=True))),
         evidence=RecommendationEvidence(
@@ -112,7 +106,6 @@ def test_no_advice_contradicts_itself(
 def holds_together(advice: Advice, record: Recommendation) -> None:
     """Check what a change must never be."""
     now_ms, then_ms = advice.now_ms, advice.then_ms
-    assert then_ms is not None
     assert then_ms != now_ms
     low_ms, high_ms = record.bounds_minimum_ms, record.bounds_maximum_ms
     assert low_ms is None or low_ms <= then_ms
@@ -131,7 +124,6 @@ def holds_together(advice: Advice, record: Recommendation) -> None:
         str(-(-then_ms // 1000)) in advice.command
     )  # fmt: skip
     if advice.goal_ms is not None:
-        assert now_ms is not None
         assert (advice.goal_ms > then_ms) is (then_ms > now_ms)
         assert "one step on the way" in advice.why
     goal_ms = advice.goal_ms or then_ms

@@ -16,13 +16,11 @@ from fleet_learner.offsets.codec import GroupType
 from fleet_learner.report import build, gather, views
 from fleet_learner.report.curves import Timeline, Window
 from fleet_learner.report.methods import methods
-from fleet_learner.report.model import BillRow, Counts, GroupKey
+from fleet_learner.report.model import BillRow, Counts, GroupKey, Report, Verdict
 from fleet_learner.report.pages import team_pages
 from fleet_learner.report.teams import teams
 from fleet_learner.report.units import partition_time
-from journal.recommendations import (
-    PriceSource,
-)
+from journal.recommendations import PriceSource
 from unit.fleet_learner.recommendation_samples import DAY_MS, recommendation, saved
 
 REPOSITORY = Path(__file__).parents[3]
@@ -32,16 +30,19 @@ RATES = CostRates(stops_per_day=36, member_partitions=4, eviction_partition_seco
 
 def history(group_id: str = "orders", **changes: Any) -> build.GroupHistory:
     values: dict[str, Any] = {
-        "key": GroupKey(kafka_cluster_id="kafka-1", group_id=group_id),
-        "protocol": "Classic",
-        "members": 12,
+        "key": GroupKey(kafka_cluster_id="kafka-1", group_id=group_id), "protocol": "Classic", "members": 12,
         "partitions": 48,
         "counts": Counts(restarts=1080, rebalances=30, rebalances_if_dynamic=2160, rebalance_cost_partition_ms=1_000),
-        "covered_ms": 9 * DAY_MS,
-        "span_ms": 10 * DAY_MS,
-        "lost_partition_ms_by_day": (1, 2),
-    }
+        "covered_ms": 9 * DAY_MS, "span_ms": 10 * DAY_MS, "lost_partition_ms_by_day": (1, 2),
+    }  # fmt: skip
     return build.GroupHistory(**(values | changes))
+
+
+def report_of(*histories: build.GroupHistory, bill: list[BillRow] | None = None) -> Report:
+    return build.build_report(
+        created_ms=1, run_id="1", window=WINDOW, histories=list(histories), recommendations={}, details={}, days=(),
+        bill=bill or [],
+    )  # fmt: skip
 
 
 def test_what_there_is_to_do_comes_first_then_what_is_not_known_then_the_rest() -> None:
@@ -57,6 +58,7 @@ def test_what_there_is_to_do_comes_first_then_what_is_not_known_then_the_rest() 
     assert [row.key.group_id for row in build.worth_a_page(rows)] == ["great", "small", "open"]
     assert [row.key.group_id for row in build.worth_a_page(rows, limit=1)] == ["great"]
     assert rows[4].advice.why == "No recommendation was made for it."
+    assert (rows[4].advice.verdict, bool(rows[4].advice.would_tell)) == (Verdict.NOT_KNOWN, True)
 
 
 def test_a_group_that_lost_nothing_asks_no_question() -> None:
@@ -129,10 +131,7 @@ def test_a_group_without_a_single_return_has_a_page_without_curves() -> None:
 
 
 def test_the_fleet_is_the_sum_of_its_groups() -> None:
-    histories = [history("a"), history("b", covered_ms=0)]
-    made = build.build_report(
-        created_ms=1, run_id="1", window=WINDOW, histories=histories, recommendations={}, details={}, days=()
-    )
+    made = report_of(history("a"), history("b", covered_ms=0))
     assert (made.groups, made.members, made.kafka_clusters) == (2, 24, 1)
     assert made.counts.restarts == 2160
     assert made.counts.rebalances_if_dynamic == 4320
@@ -143,26 +142,20 @@ def test_the_fleet_is_the_sum_of_its_groups() -> None:
 def test_a_team_lost_as_much_a_week_as_its_groups_did_while_somebody_watched() -> None:
     """A fleet of one team has the same figure on its card and in its table of teams; a third of the month was seen."""
     lost = Counts(rebalance_cost_partition_ms=36_000_000)
-    common = {"created_ms": 1, "run_id": "1", "window": WINDOW, "recommendations": {}, "details": {}, "days": ()}
     silent = history("b", counts=lost, covered_ms=0)
-    report = build.build_report(histories=[history("a", counts=lost, covered_ms=10 * DAY_MS), silent], **common)
+    report = report_of(history("a", counts=lost, covered_ms=10 * DAY_MS), silent)
     (team,) = teams(report)
     assert team.lost_partition_ms_per_week == 7 * 3_600_000
-    assert dict((name, value) for name, value, _ in views.cards(report))["Lost per week"] == partition_time(
-        7 * 3_600_000
-    )
-    unseen = build.build_report(histories=[silent], **common)
+    shown = {name: value for name, value, _ in views.cards(report)}
+    assert shown["Lost per week"] == partition_time(7 * 3_600_000)
+    unseen = report_of(silent)
     assert [each.lost_partition_ms_per_week for each in teams(unseen)] == [None]
-    assert "1 group, not watched." in dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace(
-        "\xa0", " "
-    )
+    page = dict(team_pages(unseen, {}))["_none.html"].replace("&nbsp;", " ").replace("\xa0", " ")
+    assert "1 group, not watched." in page
 
 
 def test_dynamic_members_are_compared_only_when_every_group_was_replayed() -> None:
-    histories = [history("a"), history("b", counts=Counts(rebalances=1))]
-    made = build.build_report(
-        created_ms=1, run_id="1", window=WINDOW, histories=histories, recommendations={}, details={}, days=()
-    )
+    made = report_of(history("a"), history("b", counts=Counts(rebalances=1)))
     assert made.counts.rebalances_if_dynamic is None
 
 
@@ -171,10 +164,7 @@ def test_the_dearest_group_of_a_bill_comes_first_also_one_that_nobody_manages() 
         BillRow(key=GroupKey(kafka_cluster_id="k", group_id=name), covered_days=7, silent_partition_ms=ms)
         for name, ms in (("b", 5), ("c", 9), ("a", 5))
     ]
-    made = build.build_report(
-        created_ms=1, run_id="1", window=WINDOW, histories=[], recommendations={}, details={}, days=(), bill=bill
-    )
-    assert [row.key.group_id for row in made.bill] == ["c", "a", "b"]
+    assert [row.key.group_id for row in report_of(bill=bill).bill] == ["c", "a", "b"]
 
 
 def test_a_bill_shows_its_interval_and_what_made_the_rebalances() -> None:

@@ -127,7 +127,6 @@ def test_a_block_tells_whose_it_is_what_it_saves_what_it_costs_and_what_to_type(
     block = page.split('<article class="advice">')[1].partition("</article>")[0]
     text = re.sub(r"\s+", " ", "".join(outline(block).text).replace("\u00a0", " "))
     row = report.rows[0]
-    assert row.advice.saving is not None
     assert f"{row.key.namespace} / StaticGroup {row.key.static_group} / workload {row.key.workload}" in text
     assert views.timeouts(row) in text
     assert f"Saves a week{views.saving(row.advice.saving)}" in text
@@ -217,7 +216,6 @@ def test_the_trend_compares_watched_time_and_not_days(report: Report) -> None:
     changes = {name: change for name, _, _, change in views.trend(report)}
     assert changes["Rebalances"] == "72.4 % less"
     assert changes["Restarts absorbed"] == "+15.3 points"
-    assert report.before is not None
     blind = replace(report, before=replace(report.before, coverage=0.1))
     assert {name: change for name, _, _, change in views.trend(blind)}["Rebalances"] == "not comparable: hardly watched"
     assert views.trend(replace(report, before=None)) == []
@@ -308,13 +306,10 @@ def test_wheel_and_source_archive_carry_the_templates() -> None:
         assert {prefix + name for name in expected} <= packed
 
 
-def test_prices_are_read_from_the_configuration_and_need_a_currency(tmp_path: Path) -> None:
+def test_prices_are_read_from_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "fleet.toml"
     file.write_text('root = "/data"\n[report]\ncurrency = "EUR"\nprice_per_partition_hour = 0.4\n')
     assert read_configuration(file, {}).report.money == Money(currency="EUR", price_per_partition_hour=0.4)
-    file.write_text('root = "/data"\n[report]\nprice_per_partition_hour = 0.4\n')
-    with pytest.raises(ConfigurationError, match=r"report: .*a price needs a currency"):
-        read_configuration(file, {})
     for bad in ("-1", "0", "nan", "inf"):
         file.write_text(f'root = "/data"\n[report]\ncurrency = "EUR"\nprice_per_delayed_message = {bad}\n')
         with pytest.raises(ConfigurationError, match="price_per_delayed_message"):

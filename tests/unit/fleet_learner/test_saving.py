@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,38 +9,25 @@ from hypothesis import strategies as st
 
 from fleet_learner.estimates.class_sums import class_model
 from fleet_learner.estimates.cost import cost_per_day, dynamic_cost_per_day, evictions_per_day, ghost_seconds_per_day
-from fleet_learner.estimates.gap_law import GapSample, LawEstimate, estimate_law
+from fleet_learner.estimates.gap_law import LawEstimate, estimate_law
 from fleet_learner.estimates.laws import Law
 from fleet_learner.estimates.price import Price
-from fleet_learner.recommendations.canary import CanaryState
-from fleet_learner.recommendations.policy import GroupState
-from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory, recommend_fleet
+from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory
 from fleet_learner.recommendations.saving import saving
-from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
 from journal.recommendations import PriceSource
 from journal.recommendations import RecommendationReason as Reason
+from unit.fleet_learner import group_histories
+from unit.fleet_learner.group_histories import STATED, recommended, sample
 
-DAY_MS = 86_400_000
-STATED = Price.given(4.0, is_stated=True)
 MEASURED = Price(seconds=4.0, lower_seconds=1.0, upper_seconds=9.0, source=PriceSource.MEASURED, rebalances=12)
 
 
 def history(price: Price = STATED, stops: int = 600, **changes: object) -> GroupHistory:
-    rng = np.random.Generator(np.random.Philox(key=[5, stops]))
-    gaps = 25_000 * np.exp(0.5 * rng.standard_normal(stops))
-    sample = GapSample(gaps_ms=gaps, is_returned=np.ones(stops, dtype=bool), cluster=np.arange(stops))
-    base = GroupHistory(
-        kafka_cluster_id="k", group_id="g", protocol="Classic", workload_class="classic", members=12, partitions=48,
-        wave=50, price=price, stopped_share=1.0, sample=sample, removed=0, blind=0, from_ms=0, to_ms=28 * DAY_MS,
-        coverage=1.0, state=GroupState(current_ms=45_000),
-        bounds=TimeoutBounds(broker_minimum_ms=6_000, broker_maximum_ms=1_800_000, heartbeat_interval_ms=3_000),
-    )  # fmt: skip
-    return replace(base, **changes)  # type: ignore[arg-type]
+    return group_histories.history(price=price, sample=sample(stops), **changes)
 
 
 def estimated(known: GroupHistory) -> tuple[LawEstimate, Law]:
     estimate = estimate_law(known.sample, class_model([known.sample]), horizon_ms=HORIZON_MS)
-    assert estimate is not None
     return estimate, estimate.drawn(np.random.Generator(np.random.Philox(key=3)))
 
 
@@ -51,10 +36,8 @@ def test_the_value_is_the_difference_of_both_costs() -> None:
     estimate, laws = estimated(known)
     costs = cost_per_day(estimate.law, known.rates, np.array([45_000.0, 90_000.0]))
     found = saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=False)
-    assert found is not None
     assert found.value == pytest.approx(float(costs[0] - costs[1]), abs=1e-3)
     dynamic = saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=True)
-    assert dynamic is not None
     assert dynamic.value == pytest.approx(float(costs[0]) - dynamic_cost_per_day(estimate.law, known.rates), abs=1e-3)
 
 
@@ -66,8 +49,6 @@ def test_a_price_that_is_known_less_well_makes_the_interval_wider() -> None:
         estimate, laws = estimated(known)
         found.append(saving(known, estimate, laws, from_ms=45_000, to_ms=90_000, is_dynamic=False))
     stated, measured = found
-    assert stated is not None
-    assert measured is not None
     at = np.array([45_000.0, 90_000.0])
     evictions = evictions_per_day(estimate.law, known.rates, at)
     waiting = ghost_seconds_per_day(estimate.law, known.rates, at) * known.rates.member_partitions
@@ -83,8 +64,6 @@ def test_the_way_back_costs_what_the_way_there_saves(one: int, other: int, is_me
     estimate, laws = estimated(known)
     there = saving(known, estimate, laws, from_ms=one, to_ms=other, is_dynamic=False)
     back = saving(known, estimate, laws, from_ms=other, to_ms=one, is_dynamic=False)
-    assert there is not None
-    assert back is not None
     assert there.lower <= there.value <= there.upper
     assert back.value == pytest.approx(-there.value, abs=1e-3)
     assert back.lower == pytest.approx(-there.upper, rel=1e-6, abs=1e-3)
@@ -100,16 +79,9 @@ def test_without_a_known_price_nothing_is_said() -> None:
 
 
 def test_a_record_tells_what_its_advice_saves() -> None:
-    everybody = CanaryState(wave=100, began_ms=0)
-    known = [history(), history(group_id="cheap", price=Price.given(0.3, is_stated=True), stopped_share=1 / 12)]
-    cheap, dear = recommend_fleet(known, now_ms=28 * DAY_MS, valid_ms=DAY_MS, canary=everybody)
+    cheap, dear = recommended(history(), history(Price.given(0.3, is_stated=True), group_id="cheap", stopped_share=1 / 12))
     assert Reason.USE_DYNAMIC in cheap.reasons
-    assert cheap.before is not None
-    assert cheap.saved_partition_seconds_per_day is not None
     assert cheap.saved_partition_seconds_per_day.lower > 0.9 * cheap.before.cost_partition_seconds_per_day.value - 100
-    assert dear.saved_partition_seconds_per_day is not None
-    assert dear.before is not None
-    assert dear.after is not None
     saved = dear.before.cost_partition_seconds_per_day.value - dear.after.cost_partition_seconds_per_day.value
     assert dear.saved_partition_seconds_per_day.value == pytest.approx(saved, abs=1e-3)
     assert dear.saved_partition_seconds_per_day.lower > 0

@@ -197,6 +197,7 @@ def test_a_file_that_was_cut_and_grew_beyond_its_position_is_no_longer_the_one_t
     plan = source.plan({"a.jsonl": 6, "b.jsonl": 3})
     assert (plan["start"], plan["end"]) == ({"a.jsonl": 6, "b.jsonl": 3}, {"a.jsonl": 6, "b.jsonl": 6})
     assert [text.split(",")[0] for text in plan["left_out"]] == [f"{tmp_path}/a.jsonl was read up to byte 6"]
+    assert "move it out of the folder" in plan["left_out"][0]
     begun = {"start": {"a.jsonl": 6, "b.jsonl": 3}, "end": {"a.jsonl": 9, "b.jsonl": 6}}
     assert source.recheck(begun)["end"] == {"a.jsonl": 6, "b.jsonl": 6}
 

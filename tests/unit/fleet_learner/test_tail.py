@@ -27,7 +27,6 @@ def test_exceedance_is_the_law_and_quantile_its_inverse(shape: float) -> None:
     expected = 0.1 * genpareto.sf(times - 60_000.0, shape, scale=9_000.0)
     np.testing.assert_allclose(tail.exceedance(times), expected, rtol=1e-9)
     quantile = tail.quantile_ms(0.01)
-    assert quantile is not None
     assert float(tail.exceedance(quantile)) == pytest.approx(0.01, rel=1e-9)
 
 
@@ -45,8 +44,6 @@ def test_fifty_excesses_are_needed_and_the_shape_is_clipped() -> None:
     assert fit_tail(rng.lognormal(10, 0.5, 450)) is None
     wild = fit_tail((1 - rng.random(5_000)) ** -1.5)
     tame = fit_tail(rng.random(5_000) ** 0.1)
-    assert wild is not None
-    assert tame is not None
     assert (wild.shape, tame.shape) == (SHAPE_MAX, SHAPE_MIN)
 
 
@@ -58,7 +55,5 @@ def test_cut_off_ends_are_made_up_for() -> None:
     seen, ended = np.minimum(gaps, limits), gaps <= limits
     truth = 30_000 * 0.01**-0.4
     weighted, naive = fit_tail(seen, ended), fit_tail(seen[ended])
-    assert weighted is not None
-    assert naive is not None
     assert weighted.quantile_ms(0.01) == pytest.approx(truth, rel=0.06)
     assert naive.quantile_ms(0.01) < 0.85 * truth  # type: ignore[operator]

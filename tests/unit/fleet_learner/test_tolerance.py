@@ -52,5 +52,4 @@ def test_correlated_stops_count_less() -> None:
 
 
 def test_too_few_stops_have_no_bound() -> None:
-    """The result is infinity, not a guess."""
     assert math.isinf(lognormal_bound_ms(np.array([1.0]), 0.99, 0.9))

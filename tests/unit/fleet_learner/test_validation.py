@@ -83,13 +83,11 @@ def test_slower_restarts_are_found_the_surer_the_slower_and_the_longer_one_knows
 
 
 def test_a_cell_repeats_by_itself() -> None:
-    """Philox with a key for each cell."""
     assert coverage(ALL, 10, 20) == coverage(ALL, 10, 20)
     assert detection(DRIFT_SCENARIOS[0], 8, 10, 1.5, 20) == detection(DRIFT_SCENARIOS[0], 8, 10, 1.5, 20)
 
 
 def test_the_page_has_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A page without the marks is left alone."""
     page = tmp_path / "page.md"
     page.write_text("nothing here\n")
     assert validation.main(["--write", "--page", str(page)]) == 1

@@ -31,25 +31,16 @@ class Observer:
         self.now_ms += STEP_MS
         the_spec = changes.pop("spec", spec())
         decided = plan(the_spec, snapshot, changes.pop("history", history()), self.now_ms / 1000)
+        known = decided.timeout
+        values = {
+            "executed": Executed(), "began_ms": self.now_ms, "ended_ms": self.now_ms + 100,
+            "timeout_before_ms": (known.inject_ms or known.brokers.group_ms) if known else None,
+        }  # fmt: skip
         recorder = Recorder(
-            before=self.picture,
-            operator_id=self.operator_id,
-            kafka_cluster_id=changes.pop("kafka_cluster_id", "kc"),
-            spec=the_spec,
-            snapshot=snapshot,
-            plan=replace(decided, **changes.pop("plan", {})),
-            **(
-                {
-                    "executed": Executed(),
-                    "began_ms": self.now_ms,
-                    "ended_ms": self.now_ms + 100,
-                    "timeout_before_ms": (decided.timeout.inject_ms or decided.timeout.brokers.group_ms)
-                    if decided.timeout
-                    else None,
-                }
-                | changes
-            ),
-        )
+            before=self.picture, operator_id=self.operator_id, kafka_cluster_id=changes.pop("kafka_cluster_id", "kc"),
+            spec=the_spec, snapshot=snapshot, plan=replace(decided, **changes.pop("plan", {})),
+            **(values | changes),
+        )  # fmt: skip
         record_round(recorder)
         self.picture = recorder.remembered
         self.facts += recorder.facts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +20,13 @@ FLEET = tuple(recommendation(group_id=name) for name in ("orders", "billing", "s
 
 def publish(root: Path, records: tuple[api.Recommendation, ...] = FLEET, **changes: Any) -> api.Manifest:
     values = {
-        "run_id": "r1",
-        "model_version": f"{MODEL_MAJOR}.0",
-        "created_ms": NOW_MS - 1000,
-        "expires_ms": NOW_MS + DAY_MS,
-    }
+        "run_id": "r1", "model_version": f"{MODEL_MAJOR}.0", "created_ms": NOW_MS - 1000, "expires_ms": NOW_MS + DAY_MS,
+    }  # fmt: skip
     return write_snapshot(records, root, **(values | changes))
 
 
 def shard_of(root: Path, manifest: api.Manifest, group_id: str) -> Path:
     shard = manifest.shard_for(CLUSTER_ID, group_id)
-    assert shard is not None
     return root / shard.path
 
 
@@ -41,10 +38,17 @@ class Clock:
 
 
 @pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def reader_of(source: Any, now_s: Callable[[], float]) -> Recommendations:
+    return Recommendations(source=source, poll_s=300, polls=Metrics().recommendation_polls, now_s=now_s)
+
+
+@pytest.fixture
 def reader(tmp_path: Path, clock: Clock) -> Recommendations:
-    return Recommendations(
-        source=DirectorySource(tmp_path), poll_s=300, polls=Metrics().recommendation_polls, now_s=clock
-    )
+    return reader_of(DirectorySource(tmp_path), clock)
 
 
 async def asked(reader: Recommendations, group_id: str = "orders", cluster_id: str | None = CLUSTER_ID) -> Advice:

@@ -22,25 +22,15 @@ def contents(directory: Path) -> list[tuple[str, list[str]]]:
     return [(p.name, p.read_text(encoding="utf-8").splitlines()) for p in sorted(directory.iterdir())]
 
 
-def drops(taken: list[tuple[str, int]], reason: str, count: int) -> None:
-    taken.append((reason, count))
-
-
-def test_lines_are_appended_and_a_full_file_is_followed_by_the_next_number(tmp_path: Path) -> None:
+def test_lines_are_in_the_file_when_write_returns_and_a_full_one_is_followed_by_the_next_number(tmp_path: Path) -> None:
+    """A process that dies loses nothing that it has written."""
     journal = files(tmp_path, max_bytes=20)
     journal.write(["a" * 9, "b" * 9])
     journal.write(["c" * 9])
-    journal.close()
     assert contents(tmp_path) == [
         ("journal-op-1-00000000.jsonl", ["a" * 9, "b" * 9]),
         ("journal-op-1-00000001.jsonl", ["c" * 9]),
     ]
-
-
-def test_line_is_in_the_file_when_write_returns(tmp_path: Path) -> None:
-    """A process that dies loses nothing that it has written."""
-    files(tmp_path).write(["a", "b"])
-    assert contents(tmp_path)[0][1] == ["a", "b"]
 
 
 @settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -72,10 +62,8 @@ def test_files_of_earlier_processes_count_and_go_first(tmp_path: Path) -> None:
     for line in ("2", "3"):
         new.write([line])
     assert [name for name, _ in contents(tmp_path)] == [
-        "journal-new-00000000.jsonl",
-        "journal-new-00000001.jsonl",
-        "notes.txt",
-    ]
+        "journal-new-00000000.jsonl", "journal-new-00000001.jsonl", "notes.txt",
+    ]  # fmt: skip
 
 
 def test_name_of_the_writer_cannot_leave_the_directory(tmp_path: Path) -> None:
@@ -105,7 +93,6 @@ def test_after_a_full_disk_the_next_line_begins_another_file(tmp_path: Path) -> 
     """A torn line stays in its file, so no later line continues it."""
     journal = files(tmp_path)
     journal.write(["1"])
-    assert journal._file is not None
     journal._file = TornFile(journal._file)  # type: ignore[assignment]
     with pytest.raises(OSError, match="No space"):
         journal.write(["22222"])
@@ -127,7 +114,7 @@ async def written_by(sink: FilesSink, lines: list[str]) -> None:
 async def test_sink_writes_everything_it_took_before_it_closes(tmp_path: Path) -> None:
     taken: list[tuple[str, int]] = []
     lines = [f"line {n}" for n in range(2_000)]
-    sink = FilesSink(files(tmp_path, max_bytes=1 << 20), queue_max=5_000, on_drop=lambda r, c: drops(taken, r, c))
+    sink = FilesSink(files(tmp_path, max_bytes=1 << 20), queue_max=5_000, on_drop=lambda *drop: taken.append(drop))
     await written_by(sink, lines)
     assert contents(tmp_path)[0][1] == lines
     assert taken == []
@@ -143,7 +130,7 @@ async def test_lines_that_cannot_be_written_are_counted(tmp_path: Path, caplog: 
     """A directory that is a file: every attempt to open fails, and the process goes on."""
     (tmp_path / "journal").write_text("", encoding="utf-8")
     taken: list[tuple[str, int]] = []
-    sink = FilesSink(files(tmp_path / "journal"), queue_max=100, on_drop=lambda r, c: drops(taken, r, c))
+    sink = FilesSink(files(tmp_path / "journal"), queue_max=100, on_drop=lambda *drop: taken.append(drop))
     await written_by(sink, ["a", "b", "c"])
     assert {reason for reason, _ in taken} == {"unwritable"}
     assert sum(count for _, count in taken) == 3

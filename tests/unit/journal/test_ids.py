@@ -20,9 +20,7 @@ LOOK_DEPENDENT = {
 """Fields that depend on the time of observation and are not part of the fact."""
 
 
-def test_long_names_stay_apart_within_the_bounds() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_long_names_stay_apart_within_the_bounds(observer: Observer) -> None:
     long = [member(n, f"{'x' * 3_000}{n}") for n in range(3)]
     ids = [f.id for f in observer.look(running(group=group(*long)))]
     assert len(set(ids)) == 3

@@ -39,14 +39,9 @@ class Journaling:
     def process(self, operator_id: str, sinks: tuple[MemorySink, ...]) -> Journal:
         """Give the world's operator a journal, as a new process has it."""
         journal = Journal(
-            operator_id=operator_id,
-            sinks=sinks,
-            stores=self.world.stores,
-            counters=self.metrics,
-            may_write=lambda: self.world.is_holder,
-            now_s=lambda: self.world.now_s,
-            watch_scope="pay,shop",
-        )
+            operator_id=operator_id, sinks=sinks, stores=self.world.stores, counters=self.metrics,
+            may_write=lambda: self.world.is_holder, now_s=lambda: self.world.now_s, watch_scope="pay,shop",
+        )  # fmt: skip
         journal.k8s_cluster_uid = "k8s-1"
         self.world.reconciler.journal = journal
         return journal
@@ -59,9 +54,6 @@ class Journaling:
     @property
     def records(self) -> list[Record[Data]]:
         return [read(line) for line in self.sink.lines]
-
-    def nouns(self) -> list[str]:
-        return [r.data.noun for r in self.records]
 
     def counted(self, name: str, *labels: str) -> float:
         counter = getattr(self.metrics, name)
@@ -76,38 +68,34 @@ class Journaling:
         await self.world.settled()
 
 
-async def test_a_whole_round_records_a_scale_down() -> None:
-    journaling = Journaling()
+@pytest.fixture
+def journaling() -> Journaling:
+    return Journaling()
+
+
+async def test_a_whole_round_records_a_scale_down(journaling: Journaling) -> None:
     await journaling.scaled_down()
-    assert {"workload.scaled", "member.departed", "member.removed", "group.rebalanced"} <= set(journaling.nouns())
+    nouns = {r.data.noun for r in journaling.records}
+    assert {"workload.scaled", "member.departed", "member.removed", "group.rebalanced"} <= nouns
     (removed,) = (r for r in journaling.records if r.data.noun == "member.removed")
     assert removed.source == "/k8s/k8s-1/ns/shop/staticgroup/orders"
     assert removed.partitionkey == "kc-1/orders"
     assert removed.subject == f"kc-1/orders/{journaling.world.id_of(2)}"
     journaling.journal.beat("e")
-    assert {r.data.watch_scope for r in journaling.records} == {"pay,shop"}
+    assert [r.data.seq for r in journaling.records] == list(range(len(journaling.records))), "numbered without holes"
+    assert {(r.data.operator_id, r.data.watch_scope) for r in journaling.records} == {("op-1", "pay,shop")}
 
 
-async def test_records_are_numbered_without_holes() -> None:
-    journaling = Journaling()
-    await journaling.scaled_down()
-    journaling.journal.beat("1-00000001")
-    assert [r.data.seq for r in journaling.records] == list(range(len(journaling.records)))
-    assert {r.data.operator_id for r in journaling.records} == {"op-1"}
-
-
-async def test_dropped_record_leaves_a_hole_and_is_counted() -> None:
+async def test_dropped_record_leaves_a_hole_and_is_counted(journaling: Journaling) -> None:
     """A full or dead broker must not delay a round: the sink refuses, and the number is skipped."""
-    journaling = Journaling()
     journaling.process("op-2", (FullSink(), journaling.sink))
     await journaling.scaled_down()
     assert journaling.counted("journal_dropped", "memory", "full") == len(journaling.records) > 0
     assert journaling.counted("journal_records", "memory") == len(journaling.records)
 
 
-async def test_only_the_holder_of_the_lease_tells_anything() -> None:
+async def test_only_the_holder_of_the_lease_tells_anything(journaling: Journaling) -> None:
     """A standby reads no group, so its beat would claim a coverage that does not exist."""
-    journaling = Journaling()
     await journaling.world.started()
     journaling.sink.lines.clear()
     journaling.world.is_holder = False
@@ -116,13 +104,12 @@ async def test_only_the_holder_of_the_lease_tells_anything() -> None:
     assert journaling.sink.lines == []
 
 
-async def test_fault_in_the_journal_does_not_fail_the_round(caplog: pytest.LogCaptureFixture) -> None:
-    journaling = Journaling()
+def explode() -> float:
+    raise RuntimeError("clock gone")
+
+
+async def test_fault_in_the_journal_fails_no_round(journaling: Journaling, caplog: pytest.LogCaptureFixture) -> None:
     await journaling.world.started()
-
-    def explode() -> float:
-        raise RuntimeError("clock gone")
-
     journaling.journal._now_s = explode
     journaling.world.scale(2)
     journaling.world.end(2)
@@ -132,14 +119,9 @@ async def test_fault_in_the_journal_does_not_fail_the_round(caplog: pytest.LogCa
     assert "could not be recorded" in caplog.text
 
 
-async def test_fault_in_the_journal_does_not_cost_the_watch_an_event() -> None:
+async def test_fault_in_the_journal_does_not_cost_the_watch_an_event(journaling: Journaling) -> None:
     """A fault of the journal must not disturb the pod store, which holds evidence."""
-    journaling = Journaling()
     await journaling.world.started()
-
-    def explode() -> float:
-        raise RuntimeError("clock gone")
-
     journaling.journal._now_s = explode
     seen(journaling, 0)
     journaling.journal._pods["shop", "web-0"] = {"u-gone": None}  # type: ignore[dict-item]
@@ -160,8 +142,7 @@ async def test_nothing_is_recorded_before_the_cluster_has_a_name() -> None:
     assert [(r.partitionkey, r.data.noun) for r in journaling.records] == [("kc-1/orders", "member.up")]
 
 
-async def test_records_lack_the_cluster_id_that_brokers_do_not_report() -> None:
-    journaling = Journaling()
+async def test_records_lack_the_cluster_id_that_brokers_do_not_report(journaling: Journaling) -> None:
     journaling.world.stores.put_connection(
         CONNECTION, kafka_connection() | {"status": {"observedGeneration": 1, "brokers": 1}}
     )
@@ -169,8 +150,7 @@ async def test_records_lack_the_cluster_id_that_brokers_do_not_report() -> None:
     assert {r.partitionkey for r in journaling.records} == {"/orders"}
 
 
-async def test_restarted_operator_tells_the_same_facts_under_the_same_ids() -> None:
-    journaling = Journaling()
+async def test_restarted_operator_tells_the_same_facts_under_the_same_ids(journaling: Journaling) -> None:
     await journaling.scaled_down()
     before = {(r.source, r.id) for r in journaling.records}
     journaling.world.restart()
@@ -182,8 +162,7 @@ async def test_restarted_operator_tells_the_same_facts_under_the_same_ids() -> N
     assert [r.data.seq for r in again] == [0]
 
 
-async def test_no_secret_is_in_a_record() -> None:
-    journaling = Journaling()
+async def test_no_secret_is_in_a_record(journaling: Journaling) -> None:
     await journaling.scaled_down()
     journaling.world.kafka.problems["describe"] = UNREACHABLE
     await journaling.world.settled(2)
@@ -198,9 +177,8 @@ def beat_of(journaling: Journaling) -> CoverageBeat:
     return beat
 
 
-async def test_beat_says_what_is_looked_at_and_what_could_not_be_read() -> None:
+async def test_beat_says_what_is_looked_at_and_what_could_not_be_read(journaling: Journaling) -> None:
     """Only a beat makes silence evidence."""
-    journaling = Journaling()
     beat = beat_of(journaling)
     assert (beat.static_groups, beat.unreachable_groups, beat.unreachable_total) == (1, ["shop/orders"], 1)
     await journaling.world.started()
@@ -229,8 +207,7 @@ def seen(journaling: Journaling, count: int, *, uid: str = "u0", name: str = "we
     journaling.journal.pod_seen(version)
 
 
-async def test_pods_are_recorded_in_the_next_round() -> None:
-    journaling = Journaling()
+async def test_pods_are_recorded_in_the_next_round(journaling: Journaling) -> None:
     await journaling.world.started()
     journaling.sink.lines.clear()
     seen(journaling, 0)
@@ -246,8 +223,7 @@ async def test_pods_are_recorded_in_the_next_round() -> None:
     assert len(journaling.records) == 3
 
 
-async def test_pod_whose_object_is_gone_while_it_ran_is_recorded_as_deleted() -> None:
-    journaling = Journaling()
+async def test_pod_whose_object_is_gone_while_it_ran_is_recorded_as_deleted(journaling: Journaling) -> None:
     await journaling.world.started()
     seen(journaling, 0)
     await journaling.world.round()
@@ -261,16 +237,14 @@ async def test_pod_whose_object_is_gone_while_it_ran_is_recorded_as_deleted() ->
     assert (down.id, down.data.model_dump()["reason"]) == (f"u0/0/{journaling.world.id_of(0)}/down", "Deleted")
 
 
-async def test_pods_of_no_staticgroup_cost_nothing() -> None:
-    journaling = Journaling()
+async def test_pods_of_no_staticgroup_cost_nothing(journaling: Journaling) -> None:
     await journaling.world.started()
     seen(journaling, 0, name="other-0")
     assert (journaling.journal._pods, journaling.journal._pending) == ({}, {})
 
 
-async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes_over() -> None:
+async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes_over(journaling: Journaling) -> None:
     """Facts that the former holder recorded have the same id; other facts are recorded now."""
-    journaling = Journaling()
     await journaling.world.started()
     journaling.sink.lines.clear()
     journaling.world.is_holder = False
@@ -286,8 +260,7 @@ async def test_standby_keeps_what_pods_did_in_the_last_minutes_for_when_it_takes
     ]
 
 
-async def test_nothing_of_a_deleted_staticgroup_is_recorded_for_the_next_of_its_name() -> None:
-    journaling = Journaling()
+async def test_nothing_of_a_deleted_staticgroup_is_recorded_for_the_next_of_its_name(journaling: Journaling) -> None:
     await journaling.world.started()
     seen(journaling, 0)
     journaling.world.delete_group()

@@ -100,14 +100,10 @@ class SinkBench:
     def offer(self, *lines: str) -> list[bool]:
         return [self.sink.offer("kc/orders", line) for line in lines]
 
-    async def step(self) -> None:
-        """Do what the background task does at its next turn."""
-        await self.sink.turn()
-
 
 async def test_records_carry_key_and_topic_and_keep_their_order() -> None:
     bench = SinkBench()
-    await bench.step()
+    await bench.sink.turn()
     assert bench.offer("1", "2") == [True, True]
     await bench.sink.close()
     assert bench.producers[0].sent == [("journal", b"1", b"kc/orders"), ("journal", b"2", b"kc/orders")]
@@ -117,28 +113,28 @@ async def test_records_carry_key_and_topic_and_keep_their_order() -> None:
 async def test_records_wait_until_there_is_a_producer_and_then_keep_their_order() -> None:
     """At the start of the process the Secret is not read yet; or the connection is created later."""
     bench = SinkBench(MISSING)
-    await bench.step()
+    await bench.sink.turn()
     assert bench.offer("1", "2", "3", "4") == [True, True, True, False]
     bench.settings = PLAIN
     await bench.sink.look_at_settings()
     assert bench.offer("5") == [False]
-    await bench.step()
+    await bench.sink.turn()
     assert [value for _, value, *_ in bench.producers[0].queue] == [b"1", b"2", b"3"]
 
 
 async def test_full_producer_refuses_and_never_waits() -> None:
     bench = SinkBench(queue_max=2)
-    await bench.step()
+    await bench.sink.turn()
     assert bench.offer("1", "2", "3") == [True, True, False]
     assert bench.dropped == []
 
 
 async def test_what_the_brokers_did_not_take_in_time_is_counted(caplog: pytest.LogCaptureFixture) -> None:
     bench = SinkBench()
-    await bench.step()
+    await bench.sink.turn()
     bench.offer("1", "2")
     bench.producers[0].give_up()
-    await bench.step()
+    await bench.sink.turn()
     assert bench.dropped == [("undelivered", 1), ("undelivered", 1)]
     assert caplog.text.count("do not reach Kafka") == 1
     assert len(bench.producers) == 1
@@ -148,15 +144,15 @@ async def test_what_the_brokers_did_not_take_in_time_is_counted(caplog: pytest.L
 async def test_producer_beyond_repair_is_replaced(is_in_callback: bool) -> None:
     """KIP-98: an idempotent producer that lost its sequence is fatal; librdkafka then refuses everything."""
     bench = SinkBench()
-    await bench.step()
+    await bench.sink.turn()
     bench.offer("1")
     if is_in_callback:
         bench.producers[0].give_up(is_fatal=True)
-        await bench.step()
+        await bench.sink.turn()
     else:
         bench.producers[0].raises = RuntimeError("Local: Fatal error")
         assert bench.offer("2") == [False]
-    await bench.step()
+    await bench.sink.turn()
     assert len(bench.producers) == 2
     assert bench.offer("3") == [True]
     assert [value for _, value, *_ in bench.producers[1].queue] == [b"3"]
@@ -168,7 +164,7 @@ async def test_rotated_secret_makes_a_new_producer_after_the_old_one_delivered()
         return ConnectionSettings(bootstrap_servers=("b1:9092",), sasl=sasl)
 
     bench = SinkBench(login("one"))
-    await bench.step()
+    await bench.sink.turn()
     bench.offer("1")
     await bench.sink.look_at_settings()
     assert len(bench.producers) == 1
@@ -180,7 +176,7 @@ async def test_rotated_secret_makes_a_new_producer_after_the_old_one_delivered()
 
 async def test_what_is_out_at_the_end_is_counted() -> None:
     bench = SinkBench(queue_max=5)
-    await bench.step()
+    await bench.sink.turn()
     bench.offer("1", "2")
     bench.producers[0].is_up = False
     await bench.sink.close()
@@ -199,8 +195,8 @@ async def test_background_task_survives_whatever_the_library_raises(caplog: pyte
         raise ValueError("invalid configuration")
 
     bench.sink._make_producer = refuse
-    await bench.step()
-    await bench.step()
+    await bench.sink.turn()
+    await bench.sink.turn()
     assert [r.__dict__["problem"] for r in caplog.records] == ["invalid configuration"]
     assert bench.offer("1") == [True]
 

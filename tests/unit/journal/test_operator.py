@@ -42,12 +42,9 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
     """The pods' ends come from the watch, other facts from rounds; ending the process loses no queued record."""
     transport = connect(cluster.server.configuration())
     settings = Settings(
-        identity="one",
-        namespace="ops",
-        lease_retry_s=0.05,
-        barrier_patience_s=0.05,
+        identity="one", namespace="ops", lease_retry_s=0.05, barrier_patience_s=0.05,
         journal_files_path=str(tmp_path / "journal"),
-    )
+    )  # fmt: skip
     operator = Operator(settings, transport, kafka=cluster.kafka)
     task = asyncio.create_task(entered(operator))
     try:
@@ -68,9 +65,3 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
     assert {r.partitionkey for r in written if not isinstance(r.data, CoverageBeat)} == {"cluster-k/orders"}
     (removed,) = (r for r in written if r.data.noun == "member.removed")
     assert removed.data.model_dump()["instance_id"] == cluster.id_of(2)
-
-
-async def test_operator_without_settings_for_it_keeps_no_journal(cluster: Cluster) -> None:
-    transport = connect(cluster.server.configuration())
-    assert Operator(Settings(), transport, kafka=cluster.kafka).journal is None
-    await transport.close()

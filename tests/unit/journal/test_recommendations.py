@@ -20,9 +20,9 @@ from staticgroup.api.reasons import Reason
 from staticgroup.api.schema import TIMEOUT_MS_MAX
 from staticgroup.core.timeouts.desired import Advice
 from support.recommendations import CLUSTER_ID, DAY_MS, NOW_MS, recommendation
-from unit.journal.snapshots import FLEET, Clock, asked, lengthen_shard, publish, reader, shard_of
+from unit.journal.snapshots import FLEET, Clock, asked, clock, lengthen_shard, publish, reader, shard_of
 
-__all__ = ["reader"]
+__all__ = ["clock", "reader"]
 
 
 def rewrite(root: Path, **changes: Any) -> None:
@@ -31,11 +31,6 @@ def rewrite(root: Path, **changes: Any) -> None:
     document = json.loads(path.read_bytes()) | changes
     document["digest"] = api.manifest_digest(document)
     path.write_text(json.dumps(document), encoding="utf-8")
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 # accepted ----------------------------------------------------------------------------------------------------------
@@ -78,7 +73,6 @@ async def test_next_snapshot_replaces_the_last(reader: Recommendations, tmp_path
     await asked(reader)
     publish(tmp_path, (recommendation(recommended_ms=75_000),), run_id="r2")
     answer = await asked(reader)
-    assert answer.record is not None
     assert answer.record.recommended_ms == 75_000
     assert (await asked(reader, "billing")).reason is Reason.RECOMMENDATION_ABSENT
 
@@ -106,33 +100,8 @@ def replace_shard(root: Path, path: Path, payload: bytes) -> None:
 # refused -------------------------------------------------------------------------------------------------------------
 
 
-def cut_manifest(root: Path, manifest: api.Manifest) -> None:
-    path = root / api.MANIFEST_NAME
-    path.write_bytes(path.read_bytes()[:-20])
-
-
-def alter_manifest(root: Path, manifest: api.Manifest) -> None:
-    path = root / api.MANIFEST_NAME
-    path.write_bytes(path.read_bytes().replace(b'"run_id": "r', b'"run_id": "x'))
-
-
-def lose_shard(root: Path, manifest: api.Manifest) -> None:
-    shard_of(root, manifest, "orders").unlink()
-
-
-def lose_shard_of_another_group(root: Path, manifest: api.Manifest) -> None:
-    shard_of(root, manifest, "mail").unlink()
-
-
-def cut_shard_of_another_group(root: Path, manifest: api.Manifest) -> None:
-    path = shard_of(root, manifest, "mail")
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def alter_number_in_shard(root: Path, manifest: api.Manifest) -> None:
-    """The change keeps length, form and bounds: only the digest reveals it."""
-    path = shard_of(root, manifest, "orders")
-    path.write_bytes(path.read_bytes().replace(b'"recommended_ms":60000', b'"recommended_ms":90000'))
+def edit(path: Path, change: Callable[[bytes], bytes]) -> None:
+    path.write_bytes(change(path.read_bytes()))
 
 
 def put_a_pipe_for_a_shard(root: Path, manifest: api.Manifest) -> None:
@@ -153,49 +122,47 @@ def leave_the_directory(root: Path, manifest: api.Manifest) -> None:
     rewrite(root, shards=shards)
 
 
-def future_version(root: Path, manifest: api.Manifest) -> None:
-    rewrite(root, schema_id="urn:staticgroup:recommendation:2")
-
-
-def future_model(root: Path, manifest: api.Manifest) -> None:
-    rewrite(root, model_version=f"{int(MODEL_MAJOR) + 1}.0")
-
-
-def expired(root: Path, manifest: api.Manifest) -> None:
-    rewrite(root, expires_ms=NOW_MS)
-
-
-def too_young(root: Path, manifest: api.Manifest) -> None:
-    rewrite(root, created_ms=NOW_MS + api.CLOCK_SKEW_MS_MAX + 1)
-
-
-def remove_all(root: Path, manifest: api.Manifest) -> None:
-    shutil.rmtree(root)
-
-
-FAULTS: tuple[tuple[Callable[[Path, api.Manifest], None], Reason], ...] = (
-    (cut_manifest, Reason.RECOMMENDATION_CORRUPT),
-    (alter_manifest, Reason.RECOMMENDATION_CORRUPT),
-    (lose_shard, Reason.RECOMMENDATION_CORRUPT),
-    (lose_shard_of_another_group, Reason.RECOMMENDATION_CORRUPT),
-    (cut_shard_of_another_group, Reason.RECOMMENDATION_CORRUPT),
-    (lengthen_shard, Reason.RECOMMENDATION_CORRUPT),
-    (alter_number_in_shard, Reason.RECOMMENDATION_CORRUPT),
-    (put_a_pipe_for_a_shard, Reason.RECOMMENDATION_CORRUPT),
-    (exceed_a_bound, Reason.RECOMMENDATION_CORRUPT),
-    (leave_the_directory, Reason.RECOMMENDATION_CORRUPT),
-    (future_version, Reason.RECOMMENDATION_UNSUPPORTED),
-    (future_model, Reason.RECOMMENDATION_UNSUPPORTED),
-    (expired, Reason.RECOMMENDATION_STALE),
-    (too_young, Reason.RECOMMENDATION_FROM_THE_FUTURE),
-    (remove_all, Reason.RECOMMENDATION_UNREACHABLE),
-)
-faults = pytest.mark.parametrize(("fault", "reason"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
+Fault = Callable[[Path, api.Manifest], object]
+CORRUPT = Reason.RECOMMENDATION_CORRUPT
+FUTURE_MS = NOW_MS + api.CLOCK_SKEW_MS_MAX + 1
+FAULTS: dict[str, tuple[Fault, Reason]] = {
+    "manifest is cut": (lambda root, _: edit(root / api.MANIFEST_NAME, lambda text: text[:-20]), CORRUPT),
+    "manifest is altered": (
+        lambda root, _: edit(root / api.MANIFEST_NAME, lambda text: text.replace(b'"run_id": "r', b'"run_id": "x')),
+        CORRUPT,
+    ),
+    "shard is lost": (lambda root, made: shard_of(root, made, "orders").unlink(), CORRUPT),
+    "shard of another group is lost": (lambda root, made: shard_of(root, made, "mail").unlink(), CORRUPT),
+    "shard of another group is cut": (
+        lambda root, made: edit(shard_of(root, made, "mail"), lambda text: text[:-1]), CORRUPT
+    ),
+    "shard is longer": (lengthen_shard, CORRUPT),
+    # The change keeps length, form and bounds: only the digest reveals it.
+    "number in a shard is altered": (
+        lambda root, made: edit(
+            shard_of(root, made, "orders"), lambda text: text.replace(b'"recommended_ms":60000', b'"recommended_ms":90000')
+        ),
+        CORRUPT,
+    ),
+    "shard is a pipe": (put_a_pipe_for_a_shard, CORRUPT),
+    "bound is exceeded": (exceed_a_bound, CORRUPT),
+    "shard is outside of the directory": (leave_the_directory, CORRUPT),
+    "later version": (
+        lambda root, _: rewrite(root, schema_id="urn:staticgroup:recommendation:2"), Reason.RECOMMENDATION_UNSUPPORTED
+    ),
+    "later model": (
+        lambda root, _: rewrite(root, model_version=f"{int(MODEL_MAJOR) + 1}.0"), Reason.RECOMMENDATION_UNSUPPORTED
+    ),
+    "expired": (lambda root, _: rewrite(root, expires_ms=NOW_MS), Reason.RECOMMENDATION_STALE),
+    "too young": (lambda root, _: rewrite(root, created_ms=FUTURE_MS), Reason.RECOMMENDATION_FROM_THE_FUTURE),
+    "all is removed": (lambda root, _: shutil.rmtree(root), Reason.RECOMMENDATION_UNREACHABLE),
+}  # fmt: skip
+faults = pytest.mark.parametrize(("fault", "reason"), FAULTS.values(), ids=FAULTS)
 
 
 @faults
 async def test_faulty_snapshot_is_refused_as_a_whole(
-    reader: Recommendations, tmp_path: Path, fault: Callable[[Path, api.Manifest], None], reason: Reason
+    reader: Recommendations, tmp_path: Path, fault: Fault, reason: Reason
 ) -> None:
     (tmp_path / "secret").write_text("s3cr3t")
     fault(tmp_path, publish(tmp_path))
@@ -207,7 +174,7 @@ async def test_faulty_snapshot_is_refused_as_a_whole(
 
 @faults
 async def test_last_good_snapshot_serves_until_it_expires(
-    reader: Recommendations, tmp_path: Path, clock: Clock, fault: Callable[[Path, api.Manifest], None], reason: Reason
+    reader: Recommendations, tmp_path: Path, clock: Clock, fault: Fault, reason: Reason
 ) -> None:
     publish(tmp_path)
     await asked(reader)

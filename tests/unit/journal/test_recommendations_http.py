@@ -11,14 +11,10 @@ from aiohttp import web
 from journal import recommendations as api
 from journal.recommendations.reader import HttpSource, Recommendations, fleet_timeout
 from staticgroup.api.reasons import Reason
-from staticgroup.runtime.process.metrics import Metrics
 from support.recommendations import CLUSTER_ID
-from unit.journal.snapshots import FLEET, Clock, asked, lengthen_shard, publish, shard_of
+from unit.journal.snapshots import FLEET, Clock, asked, clock, lengthen_shard, publish, reader_of, shard_of
 
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+__all__ = ["clock"]
 
 
 class Bucket:
@@ -62,9 +58,7 @@ async def bucket(tmp_path: Path) -> AsyncIterator[Bucket]:
 
 
 def over_http(bucket: Bucket, clock: Clock) -> Recommendations:
-    return Recommendations(
-        source=HttpSource(bucket.url + "/"), poll_s=300, polls=Metrics().recommendation_polls, now_s=clock
-    )
+    return reader_of(HttpSource(bucket.url + "/"), clock)
 
 
 async def test_over_http_only_the_manifest_and_the_shards_of_our_groups_are_asked_for(
@@ -110,13 +104,7 @@ async def test_server_that_sends_more_than_announced_is_cut_off(bucket: Bucket, 
 
 
 async def test_server_that_is_gone_is_unreachable(clock: Clock, unused_port: int) -> None:
-    reader = Recommendations(
-        source=HttpSource(f"http://127.0.0.1:{unused_port}"),
-        poll_s=300,
-        polls=Metrics().recommendation_polls,
-        now_s=clock,
-    )
-    answer = await asked(reader)
+    answer = await asked(reader_of(HttpSource(f"http://127.0.0.1:{unused_port}"), clock))
     assert answer.reason is Reason.RECOMMENDATION_UNREACHABLE
     assert "does not answer" in answer.cause
 

@@ -6,16 +6,10 @@ import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from journal.recommendations.reader import (
-    DirectorySource,
-    HttpSource,
-    Recommendations,
-    SourceError,
-)
+from journal.recommendations.reader import DirectorySource, HttpSource, Recommendations, SourceError
 from staticgroup.api.reasons import Reason
 from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.plan import plan
@@ -24,15 +18,10 @@ from staticgroup.runtime.process.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings
 from support.recommendations import CLUSTER_ID, advice, recommendation
 from unit.core.builders import NOW_S, departure, history, spec
-from unit.journal.snapshots import Clock, publish, reader
+from unit.journal.snapshots import Clock, clock, publish, reader, reader_of
 from unit.runtime.operator_world import OperatorWorld, kafka_connection
 
-__all__ = ["reader"]
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
+__all__ = ["clock", "reader"]
 
 
 # the loop ------------------------------------------------------------------------------------------------------------
@@ -55,7 +44,7 @@ class Scripted:
 @pytest.mark.looptime
 async def test_it_looks_every_poll_and_soon_after_a_new_group_asked_and_survives_every_fault(clock: Clock) -> None:
     source = Scripted()
-    reader = Recommendations(source=source, poll_s=300, polls=Metrics().recommendation_polls, now_s=clock)
+    reader = reader_of(source, clock)
     task = asyncio.create_task(reader.run())
     await asyncio.sleep(601)
     assert source.looks == 3
@@ -99,9 +88,9 @@ def test_setting_names_a_directory_or_a_url(text: str, kind: type) -> None:
 # in a round -----------------------------------------------------------------------------------------------------------
 
 
-async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:
+async def advised(root: Path) -> OperatorWorld:
     """A StaticGroup whose operator reads recommendations from a directory."""
-    world = OperatorWorld(**spec_changes)
+    world = OperatorWorld()
     world.stores.put_connection(("shop", "kafka"), kafka_connection(clusterId=CLUSTER_ID))
     attach(world, root)
     await world.started(2)
@@ -110,9 +99,7 @@ async def advised(root: Path, **spec_changes: Any) -> OperatorWorld:
 
 
 def attach(world: OperatorWorld, root: Path) -> None:
-    world.reconciler.gatherer.recommendations = Recommendations(
-        source=DirectorySource(root), poll_s=300, polls=Metrics().recommendation_polls, now_s=lambda: world.now_s
-    )
+    world.reconciler.gatherer.recommendations = reader_of(DirectorySource(root), lambda: world.now_s)
 
 
 async def look(world: OperatorWorld) -> None:
@@ -130,22 +117,15 @@ async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path
     publish(tmp_path)
     world = await advised(tmp_path)
     status = world.status
-    assert status.injected is not None
     assert status.injected.session_timeout_ms == 60_000
-    assert status.timeout is not None
     assert status.timeout.to_wire() == {
         "effectiveMs": 110_000,  # of the running pods
         "effectiveMaxMs": 110_000,
         "nextMs": 60_000,
         "unknownPods": 0,
         "recommended": {
-            "lowerMs": 50_000,
-            "targetMs": 60_000,
-            "upperMs": 75_000,
-            "uncappedMs": 55_000,
-            "source": "Fleet",
-            "validUntil": "2027-01-16T08:00:00Z",
-            "reasons": ["CostOptimum", "StepLimited"],
+            "lowerMs": 50_000, "targetMs": 60_000, "upperMs": 75_000, "uncappedMs": 55_000, "source": "Fleet",
+            "validUntil": "2027-01-16T08:00:00Z", "reasons": ["CostOptimum", "StepLimited"],
         },
         "samples": 312,
         "source": "Fleet",
@@ -153,7 +133,7 @@ async def test_status_shows_the_recommendation_and_the_next_pod_gets_it(tmp_path
         "why": "the fleet learner's: 312 restarts are behind it, 0 were measured here",
         "brokerMinMs": status.timeout.broker_min_ms,
         "brokerMaxMs": status.timeout.broker_max_ms,
-    }
+    }  # fmt: skip
     assert condition_of(world) == ("True", "RecommendationUsed")
     assert next(c for c in status.conditions if c.type == "Ready").status.value == "True"
 
@@ -168,57 +148,17 @@ async def test_value_in_use_outlives_a_restart_of_the_operator_without_recommend
     assert condition_of(world) == ("Unknown", "NotObservedYet")
     for _ in range(3):
         await look(world)
-        assert world.status.injected is not None
         assert world.status.injected.session_timeout_ms == 60_000
-        assert world.status.timeout is not None
         assert world.status.timeout.source.value == "Fleet"
-        assert world.status.timeout.recommended is not None
         assert world.status.timeout.recommended.source.value == "Fleet"
         assert world.status.timeout.samples == 312
         assert condition_of(world) == ("False", "RecommendationUnreachable")
     assert next(c for c in world.status.conditions if c.type == "Ready").status.value == "True"
 
 
-async def test_operator_that_does_not_read_recommendations_any_more_estimates_again(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    world.restart()
-    await world.round()
-    plain = OperatorWorld()
-    await plain.started(2)
-    assert world.status.timeout == plain.status.timeout
-    assert condition_of(world) is None
-
-
-async def test_mode_fixed_shows_it_and_keeps_its_own_number(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path, sessionTimeout={"mode": "Fixed", "seconds": 90})
-    status = world.status
-    assert status.injected is not None
-    assert status.injected.session_timeout_ms == 90_000
-    assert status.timeout is not None
-    assert status.timeout.recommended is not None
-    assert (status.timeout.source.value, status.timeout.recommended.source.value) == ("Fixed", "Fleet")
-    assert status.timeout.recommended.target_ms == 60_000
-    assert condition_of(world) == ("True", "RecommendationShown")
-
-
-async def test_cluster_that_is_not_known_yet_leaves_the_estimate(tmp_path: Path) -> None:
-    publish(tmp_path)
-    world = await advised(tmp_path)
-    world.stores.put_connection(("shop", "kafka"), kafka_connection(clusterId="kafka-2"))
-    await look(world)
-    assert condition_of(world) == ("Unknown", "RecommendationAbsent")
-    assert world.status.injected is not None
-    assert world.status.injected.session_timeout_ms == 60_000
-
-
 async def test_date_beyond_the_calendar_does_not_break_a_round(tmp_path: Path) -> None:
     publish(tmp_path, (recommendation(valid_until_ms=2**53),), expires_ms=2**53)
     world = await advised(tmp_path)
-    assert world.status.timeout is not None
-    assert world.status.timeout.recommended is not None
-    assert world.status.timeout.recommended.valid_until is not None
     assert world.status.timeout.recommended.valid_until.year == 9999
 
 
@@ -229,9 +169,6 @@ def test_snapshot_file_holds_the_recommendation(tmp_path: Path) -> None:
     )
     write_snapshot_file(picture, tmp_path / "picture.json")
     read = read_snapshot_file(tmp_path / "picture.json")
-    assert plan(read.spec, read.snapshot, read.history, read.now_s) == plan(
-        picture.spec, picture.snapshot, picture.history, NOW_S
-    )
     decided = plan(read.spec, read.snapshot, read.history, read.now_s)
-    assert decided.timeout is not None
+    assert decided == plan(picture.spec, picture.snapshot, picture.history, NOW_S)
     assert decided.timeout.inject_ms == 60_000

@@ -187,17 +187,11 @@ def test_envelope_of_a_group_and_of_a_beat() -> None:
     """CloudEvents 1.0 attributes; the partitioning extension maps partitionkey to the key of the Kafka record."""
     event = fenced()
     assert event | {"data": None} == {
-        "specversion": "1.0",
-        "id": "fact",
-        "source": "/k8s/k8s/ns/n/staticgroup/s",
-        "type": "io.staticgroup.member.fenced.v1",
-        "subject": "c/g/i",
-        "time": "2025-11-21T16:07:05.123Z",
-        "datacontenttype": "application/json",
-        "dataschema": "urn:staticgroup:journal:member.fenced:1",
-        "partitionkey": "c/g",
-        "data": None,
-    }
+        "specversion": "1.0", "id": "fact", "source": "/k8s/k8s/ns/n/staticgroup/s",
+        "type": "io.staticgroup.member.fenced.v1", "subject": "c/g/i", "time": "2025-11-21T16:07:05.123Z",
+        "datacontenttype": "application/json", "dataschema": "urn:staticgroup:journal:member.fenced:1",
+        "partitionkey": "c/g", "data": None,
+    }  # fmt: skip
     beat = journal.beat_record(
         "k8s", CoverageBeat(operator_id="op", seq=3, observed_at_ms=7, static_groups=1, watch_epoch="e")
     )

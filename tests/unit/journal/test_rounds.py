@@ -11,16 +11,19 @@ from staticgroup.core.snapshot import Snapshot
 from unit.core.builders import group, id_of, member, spec
 from unit.journal.observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, bounds, kinds, kip848, running
 
+ABSENT = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
+
 
 def test_first_look_tells_no_change() -> None:
     """A restarted operator knows no earlier state and must not record that all members joined just now."""
     assert Observer().look(running()) == []
-
-
-def test_absorbed_restart_of_a_classic_member() -> None:
-    """KIP-345: a known instance id that rejoins a stable group gets a new member.id without a rebalance."""
     observer = Observer()
-    observer.look(running())
+    observer.look(running(group=UNREACHABLE))
+    assert observer.look(running()) == [], "nor one that could not read it before"
+
+
+def test_absorbed_restart_of_a_classic_member(observer: Observer) -> None:
+    """KIP-345: a known instance id that rejoins a stable group gets a new member.id without a rebalance."""
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
     assert fact.id == f"kc/orders/{id_of(1)}/m1b/rejoined"
     assert fact_of(group_record("k", fact.id, fact.data)) | {"workload": ""} == {
@@ -51,10 +54,8 @@ def test_member_that_was_not_in_the_group_before_joins_without_a_predecessor() -
     assert facts[1].data.model_dump()["previous_member_id"] is None
 
 
-def test_members_of_others_are_not_recorded() -> None:
+def test_members_of_others_are_not_recorded(observer: Observer) -> None:
     """Foreign and dynamic members are never ours, and an id with two holders is a wrong reading."""
-    observer = Observer()
-    observer.look(running())
     others = (
         replace(member(0), instance_id="somebody-else"),
         replace(member(0, "d"), instance_id=None),
@@ -64,10 +65,8 @@ def test_members_of_others_are_not_recorded() -> None:
     assert "member.rejoined" not in kinds(observer.look(running(group=group(*others, member(1), member(2)))))
 
 
-def test_classic_rebalance_is_recorded_when_it_has_settled() -> None:
+def test_classic_rebalance_is_recorded_when_it_has_settled(observer: Observer) -> None:
     """DescribeGroups shows no generation: in progress at one read, then Stable, is one rebalance."""
-    observer = Observer()
-    observer.look(running())
     assert observer.look(running(group=group(*(member(n) for n in range(3)), state="PreparingRebalance"))) == []
     (fact,) = observer.look(running())
     assert fact.data.noun == "group.rebalanced"
@@ -142,10 +141,9 @@ def test_restart_in_a_kip848_group_is_absorbed_exactly_when_the_epoch_stays() ->
 
 def test_first_members_of_a_new_group_are_its_first_rebalances() -> None:
     """KAFKA-20268: the first epoch of a group is 2 since Kafka 4.3, so epoch 1 is no rebalance."""
-    absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     for first, count in ((kip848(1), 0), (kip848(2), 1), (kip848(4), 3), (group(*(member(n) for n in range(3))), 1)):
         observer = Observer()
-        observer.look(running(group=absent))
+        observer.look(running(group=ABSENT))
         assert kinds(observer.look(running(group=first))).count("group.rebalanced") == count
 
 
@@ -165,9 +163,8 @@ def test_group_that_went_back_is_another_one() -> None:
 
 def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> None:
     """The epochs of a recreated KIP-848 group begin again; with the old ids readers would drop them as copies."""
-    absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
-    for each in (absent, kip848(2), kip848(4), absent, absent, kip848(2), kip848(5), kip848(2), kip848(3)):
+    for each in (ABSENT, kip848(2), kip848(4), ABSENT, ABSENT, kip848(2), kip848(5), kip848(2), kip848(3)):
         observer.look(running(group=each))
     rebalances = [f for f in observer.facts if f.data.noun == "group.rebalanced"]
     again_ms, once_more_ms = NOW_MS + 6 * STEP_MS, NOW_MS + 8 * STEP_MS
@@ -180,26 +177,17 @@ def test_epochs_of_a_group_that_was_made_again_are_not_those_of_the_first() -> N
 
 def test_a_group_that_was_not_found_once_and_goes_on_with_its_epochs_is_the_same() -> None:
     """Repeated facts have their old ids and count as copies."""
-    absent = GroupView(group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator="1@b:1")
     observer = Observer()
-    for each in (kip848(2), kip848(3), absent, kip848(3), kip848(4)):
+    for each in (kip848(2), kip848(3), ABSENT, kip848(3), kip848(4)):
         observer.look(running(group=each))
     ids = [f.id for f in observer.facts if f.data.noun == "group.rebalanced"]
     assert set(ids) == {f"kc/orders/{epoch}/rebalanced" for epoch in (2, 3, 4)}
 
 
-def test_bounds_reach_back_to_the_last_look_that_read_the_group() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_bounds_reach_back_to_the_last_look_that_read_the_group(observer: Observer) -> None:
     assert observer.look(running(group=UNREACHABLE)) == []
     (fact,) = observer.look(running(group=group(member(0), member(1, "m1b"), member(2))))
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 3 * STEP_MS + 100)
-
-
-def test_group_that_was_never_read_has_no_changes_at_its_first_reading() -> None:
-    observer = Observer()
-    observer.look(running(group=UNREACHABLE))
-    assert observer.look(running()) == []
 
 
 def test_other_staticgroup_and_other_cluster_have_no_past() -> None:

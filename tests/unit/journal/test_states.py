@@ -40,13 +40,11 @@ def record(attempt: int = 1) -> RemovalRecord:
 def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
     """What a round executed for a crashed member."""
     release = Release(
-        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)),
-        by=LeaveCall.CONSUMER_HEARTBEAT,
-        ordinal=0,
+        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)), by=LeaveCall.CONSUMER_HEARTBEAT, ordinal=0,
         pod=known_pod(0, "u0"),
         ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
         evidence="its run ended",
-    )
+    )  # fmt: skip
     return {"executed": Executed(releases=(release,), release_outcomes=(outcome,))}
 
 
@@ -83,9 +81,8 @@ def test_departed_names_the_newest_end_once_every_end_is_proven() -> None:
 
 def test_acknowledged_removal_is_recorded_with_its_proofs() -> None:
     observer = Observer()
-    (fact,) = (
-        f for f in observer.look(departure(), **leaving(LeaveOutcome.REMOVED)) if f.data.noun == "member.removed"
-    )
+    facts = observer.look(departure(), **leaving(LeaveOutcome.REMOVED))
+    (fact,) = (f for f in facts if f.data.noun == "member.removed")
     data = fact.data.model_dump()
     assert fact.id == "kc/orders/m2/1/removed"
     assert (data["outcome"], data["reason"]) == ("Removed", "scaled to 0..1")
@@ -97,17 +94,11 @@ def test_a_restarted_operator_records_a_removal_that_the_status_remembers_under_
     """It may have died between the leave and the record; readers drop the copy."""
     first, second = Observer("one"), Observer("two")
     first.look(departure(), **leaving(LeaveOutcome.REMOVED))
-    facts = second.look(
-        running(workload=workload(2), group=group(member(0), member(1))), history=history(removals=(record(),))
-    )
+    two, known = running(workload=workload(2), group=group(member(0), member(1))), history(removals=(record(),))
+    facts = second.look(two, history=known)
     assert [f.id for f in facts] == ["kc/orders/m2/1/removed"]
     assert facts[0].id in {f.id for f in first.facts}
-    assert (
-        second.look(
-            running(workload=workload(2), group=group(member(0), member(1))), history=history(removals=(record(),))
-        )
-        == []
-    )
+    assert second.look(two, history=known) == []
 
 
 def test_member_that_comes_back_after_its_removal_is_recorded_as_resurrected() -> None:
@@ -142,9 +133,7 @@ def test_held_removal_is_recorded_once_for_each_guard() -> None:
 # workload and timeout --------------------------------------------------------------------------------------------
 
 
-def test_scaling_is_recorded_with_the_generation_in_its_id() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_scaling_is_recorded_with_the_generation_in_its_id(observer: Observer) -> None:
     (fact,) = observer.look(running(workload=workload(5, metadata_generation=4)))
     assert fact.id == "sg-1/w1/4/scaled"
     data = fact.data.model_dump()
@@ -152,10 +141,8 @@ def test_scaling_is_recorded_with_the_generation_in_its_id() -> None:
     assert bounds(fact) == (NOW_MS + STEP_MS, NOW_MS + 2 * STEP_MS + 100)
 
 
-def test_statefulset_that_is_not_there_or_another_one_is_no_scaling() -> None:
+def test_statefulset_that_is_not_there_or_another_one_is_no_scaling(observer: Observer) -> None:
     """A failed read looks the same as a deletion; the pods' changes have their own records."""
-    observer = Observer()
-    observer.look(running())
     assert observer.look(running(workload=None, group=UNREACHABLE)) == []
     assert observer.look(running(workload=workload(2, uid="w2"), group=UNREACHABLE)) == []
     assert kinds(observer.look(running(workload=workload(3, uid="w2")))) == ["workload.scaled"]
@@ -164,10 +151,8 @@ def test_statefulset_that_is_not_there_or_another_one_is_no_scaling() -> None:
 @pytest.mark.parametrize(
     "older", [{"metadata_generation": 3, "replicas": 3}, {"metadata_generation": 4, "update_revision": ""}]
 )
-def test_reading_that_is_older_than_the_last_one_is_no_news(older: dict[str, Any]) -> None:
+def test_reading_that_is_older_than_the_last_one_is_no_news(observer: Observer, older: dict[str, Any]) -> None:
     """A read may be served from a cache that lags: the StatefulSet of before, or one without its status yet."""
-    observer = Observer()
-    observer.look(running())
     now = running(workload=workload(5, metadata_generation=4))
     assert kinds(observer.look(now)) == ["workload.scaled"]
     assert observer.look(running(workload=workload(**({"replicas": 5} | older)))) == []
@@ -179,10 +164,8 @@ def rolling(updated: int, ready: int = 3, **changes: Any) -> Snapshot:
     return running(workload=workload(3, **(values | changes)))
 
 
-def test_rollout_is_recorded_from_its_first_to_its_last_pod() -> None:
+def test_rollout_is_recorded_from_its_first_to_its_last_pod(observer: Observer) -> None:
     """The status of a StatefulSet: currentRevision follows when all pods are updated and Ready."""
-    observer = Observer()
-    observer.look(running())
     (started,) = observer.look(rolling(0))
     assert started.id == "sg-1/w1/4/r2/rollout-started"
     assert observer.look(rolling(1, 2)) == []
@@ -193,9 +176,7 @@ def test_rollout_is_recorded_from_its_first_to_its_last_pod() -> None:
     assert finished.data.model_dump()["rebalances"] == 1
 
 
-def test_a_rollout_between_two_rounds_is_recorded_whole() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_a_rollout_between_two_rounds_is_recorded_whole(observer: Observer) -> None:
     done = rolling(3, current_revision="r2")
     assert kinds(observer.look(done)) == ["rollout.started", "rollout.finished"]
     assert observer.look(done) == []
@@ -208,10 +189,8 @@ def test_restarted_operator_tells_a_rollout_in_progress_under_the_same_id() -> N
     assert [f.id for f in second.look(rolling(2, 2))] == [f.id for f in first.facts]
 
 
-def test_rollout_back_and_forth_is_three_rollouts() -> None:
+def test_rollout_back_and_forth_is_three_rollouts(observer: Observer) -> None:
     """The revision of an earlier template has its earlier name again, so only the generation distinguishes them."""
-    observer = Observer()
-    observer.look(running())
     for generation, (current, update) in enumerate((("r1", "r2"), ("r2", "r1"), ("r1", "r2")), 4):
         changes = {"current_revision": current, "update_revision": update, "metadata_generation": generation}
         observer.look(rolling(1, 2, **changes))
@@ -220,16 +199,12 @@ def test_rollout_back_and_forth_is_three_rollouts() -> None:
     assert len(ids) == len(set(ids)) == 6
 
 
-def test_rollout_with_a_partition_ends_with_the_pods_above_it() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_rollout_with_a_partition_ends_with_the_pods_above_it(observer: Observer) -> None:
     assert kinds(observer.look(rolling(0, partition=2))) == ["rollout.started"]
     assert kinds(observer.look(rolling(1, partition=2))) == ["rollout.finished"]
 
 
-def test_rollout_that_another_one_replaces_never_finishes() -> None:
-    observer = Observer()
-    observer.look(running())
+def test_rollout_that_another_one_replaces_never_finishes(observer: Observer) -> None:
     observer.look(rolling(1, 2))
     facts = observer.look(rolling(1, 2, update_revision="r3", metadata_generation=5))
     assert [f.id for f in facts] == ["sg-1/w1/5/r3/rollout-started"]
