@@ -203,116 +203,78 @@ async def _copied_id(world: World) -> None:
 
 STORIES: tuple[Story, ...] = (
     Story(
-        name="01-first-install",
-        title="A StaticGroup is created, ids are issued, and the first pods join with them.",
-        tell=_first_install,
-        removals=0,
-        rebalances=0,
+        name="01-first-install", title="A StaticGroup is created, ids are issued, and the first pods join with them.",
+        tell=_first_install, removals=0, rebalances=0,
     ),
     Story(
         name="02-quiet-roll-classic",
         title="Every pod of a classic group is replaced; each comes back under its id and nobody else notices.",
-        tell=_roll,
-        removals=0,
-        rebalances=0,
+        tell=_roll, removals=0, rebalances=0,
     ),
     Story(
         name="03-quiet-roll-kip848",
-        title="The same in a KIP-848 group: members leave for a while (epoch -2) and come back.",
-        tell=_roll,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
+        title="The same in a KIP-848 group: members leave for a while (epoch -2) and come back.", tell=_roll,
+        removals=0, rebalances=0, protocol="consumer",
     ),
     Story(
         name="04-scale-down",
         title="The last pod goes, its kubelet writes down that it ended, and its member is removed at once.",
-        tell=_scale_down,
-        removals=1,
-        rebalances=1,
+        tell=_scale_down, removals=1, rebalances=1,
     ),
     Story(
         name="05-flap",
-        title="3 to 2 and back to 3 within half a second: the id is wanted again, and nobody is removed.",
-        tell=_flap,
-        removals=0,
-        rebalances=0,
-        replicas=3,
+        title="3 to 2 and back to 3 within half a second: the id is wanted again, and nobody is removed.", tell=_flap,
+        removals=0, rebalances=0, replicas=3,
     ),
     Story(
         name="06-crash-in-place",
         title="A process crashes and is restarted in its pod; the pod is wanted, so its member is left alone.",
-        tell=_crash_in_place,
-        removals=0,
-        rebalances=0,
+        tell=_crash_in_place, removals=0, rebalances=0,
     ),
     Story(
         name="07-force-delete",
         title="A pod is force-deleted while its process lives: its end is unseen, so its member is held.",
-        tell=_force_delete,
-        removals=0,
-        rebalances=1,
+        tell=_force_delete, removals=0, rebalances=1,
     ),
     Story(
         name="08-node-partition",
         title="A node is cut off during a scale-down: the member is held, and removed when the kubelet is back.",
-        tell=_partition,
-        removals=1,
-        rebalances=1,
+        tell=_partition, removals=1, rebalances=1,
     ),
     Story(
         name="09-fail-over",
         title="The coordinator loses an acknowledged removal: the member is back, and is removed again.",
-        tell=_fail_over,
-        removals=2,
-        rebalances=1,
+        tell=_fail_over, removals=2, rebalances=1,
     ),
     Story(
         name="10-watch-gap",
         title="A pod ends while the operator is away and the watch is compacted: the session runs out.",
-        tell=_watch_gap,
-        removals=0,
-        rebalances=1,
+        tell=_watch_gap, removals=0, rebalances=1,
     ),
     Story(
         name="11-crash-release-kip848",
         title="A process of a KIP-848 group crashes: its ghost is released before the restart asks for the seat.",
-        tell=_crash_with_release,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
-        releases=1,
-        crash_release="Release",
+        tell=_crash_with_release, removals=0, rebalances=0, protocol="consumer", releases=1, crash_release="Release",
     ),
     Story(
         name="12-crash-report-kip848",
         title="The same where it is only reported: the restart is refused until the session of the ghost has expired.",
-        tell=_crash_with_release,
-        removals=0,
-        rebalances=2,
-        protocol="consumer",
+        tell=_crash_with_release, removals=0, rebalances=2, protocol="consumer",
     ),
     Story(
         name="13-protocol-and-back",
         title="Classic clients are rolled to KIP-848 ones and back: each takes over a seat of the other protocol.",
-        tell=_protocol_and_back,
-        removals=0,
-        rebalances=0,
+        tell=_protocol_and_back, removals=0, rebalances=0,
     ),
     Story(
         name="14-dynamic-and-static-again",
         title="Pods are rolled without ids, then with them: the seats are wanted, so they expire and are not removed.",
-        tell=_dynamic_and_static_again,
-        removals=0,
-        rebalances=5,
+        tell=_dynamic_and_static_again, removals=0, rebalances=5,
     ),
     Story(
         name="15-copied-id",
         title="A second workload has a copy of an id: the two refuse each other, the status says so, none is removed.",
-        tell=_copied_id,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
+        tell=_copied_id, removals=0, rebalances=0, protocol="consumer",
     ),
 )
 
@@ -353,12 +315,8 @@ class _Run:
 
     async def main(self) -> None:
         settings = WorldSettings(
-            protocol=self.story.protocol,
-            replicas=self.story.replicas,
-            partitions=6,
-            session_timeout_s=SESSION_S,
-            heartbeat_s=3.0,
-            nodes=("n1", "n2", "n3"),
+            protocol=self.story.protocol, replicas=self.story.replicas, partitions=6, session_timeout_s=SESSION_S,
+            heartbeat_s=3.0, nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
         settings = replace(settings, team=replace(team, spec=team.spec | {"crashRelease": self.story.crash_release}))
@@ -384,9 +342,6 @@ def play(story: Story) -> Played:
     world = run.world
     assert world is not None
     return Played(
-        text=f"{story.title}\n\n{world.trace.text()}",
-        removals=world.safety.removals,
-        releases=world.safety.releases,
-        rebalances=len(world.meter.rounds) - run.rounds,
-        violations=tuple(str(v) for v in world.violations),
+        text=f"{story.title}\n\n{world.trace.text()}", removals=world.safety.removals, releases=world.safety.releases,
+        rebalances=len(world.meter.rounds) - run.rounds, violations=tuple(str(v) for v in world.violations),
     )

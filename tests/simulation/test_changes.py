@@ -49,8 +49,7 @@ def on_delete(team: Team) -> Team:
 
 def by_hand(team: Team) -> Team:
     return replace(
-        team,
-        is_by_hand=True,
+        team, is_by_hand=True,
         spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
     )
 

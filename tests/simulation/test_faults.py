@@ -29,8 +29,7 @@ from staticgroup.runtime.process.settings import Settings
 
 BY_HAND = Team(
     spec={"protocol": "Classic", "identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
-    set_spec={"podManagementPolicy": "Parallel"},
-    is_by_hand=True,
+    set_spec={"podManagementPolicy": "Parallel"}, is_by_hand=True,
 )
 
 

@@ -58,13 +58,7 @@ def all_of_it(world: World, older: Json) -> None:
 
 
 TAMPERINGS = (
-    emptied,
-    put_back,
-    put_back_with_its_owners,
-    put_back_without_owners,
-    seats_edited,
-    lease_deleted,
-    all_of_it,
+    emptied, put_back, put_back_with_its_owners, put_back_without_owners, seats_edited, lease_deleted, all_of_it,
 )
 
 

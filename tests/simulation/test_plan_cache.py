@@ -22,8 +22,7 @@ from staticgroup.runtime.work_queue import Key, Result
 
 # None that leaves a suspect: as long as there is one, every round is planned.
 KINDS = (
-    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe",
-    "pod_is_evicted",
+    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "pod_is_evicted",
     "rights_are_lost", "unknown_member_joins", "watch_position_is_too_old",
 )  # fmt: skip
 

@@ -25,14 +25,10 @@ def verdict(
 ) -> Verdict:
     """Make up what became of a schedule."""
     return Verdict(
-        seed=seed,
-        violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
+        seed=seed, violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
         breaches=tuple(Breach(kind, 12.0, "operator-a removed live member m") for kind in broken),
-        faults=Counter(sorted(FAULTS)) if faults is None else faults,
-        removals=removals,
-        holds_with_zombie=holds,
-        met=Counter(kind.value for kind in ChangeKind),
-        virtual_s=700.0,
+        faults=Counter(sorted(FAULTS)) if faults is None else faults, removals=removals, holds_with_zombie=holds,
+        met=Counter(kind.value for kind in ChangeKind), virtual_s=700.0,
     )
 
 

@@ -193,11 +193,7 @@ class FakeBroker:
             host, port = broker.advertised or ("127.0.0.1", broker.port)
             brokers.append(element(Api.METADATA, version, "brokers", node_id=broker.node_id, host=host, port=port))
         return respond(
-            Api.METADATA,
-            version,
-            brokers=tuple(brokers),
-            cluster_id=self.cluster.cluster_id,
-            controller_id=1,
+            Api.METADATA, version, brokers=tuple(brokers), cluster_id=self.cluster.cluster_id, controller_id=1,
             topics=(),
         )
 
@@ -223,13 +219,8 @@ class FakeBroker:
     def _list_groups(self, _request: Any, version: int) -> Any:
         rows = tuple(
             element(
-                Api.LIST_GROUPS,
-                version,
-                "groups",
-                group_id=group_id,
-                protocol_type="consumer",
-                group_state=group.state,
-                group_type=group.type,
+                Api.LIST_GROUPS, version, "groups", group_id=group_id, protocol_type="consumer",
+                group_state=group.state, group_type=group.type,
             )
             for group_id, group in self.cluster.groups.items()
         )
@@ -261,16 +252,9 @@ class FakeBroker:
             for member_id, instance_id in (group.members if known and group else ())
         )
         return element(
-            Api.DESCRIBE_GROUPS,
-            version,
-            "groups",
-            error_code=error_code,
-            error_message=None,
-            group_id=group_id,
+            Api.DESCRIBE_GROUPS, version, "groups", error_code=error_code, error_message=None, group_id=group_id,
             group_state=group.state if known and group else "Dead" if not error_code or error_code == 69 else "",
-            protocol_type="consumer" if known else "",
-            protocol_data="",
-            members=members,
+            protocol_type="consumer" if known else "", protocol_data="", members=members,
         )
 
     def _consumer_group_describe(self, request: Any, version: int) -> Any:
@@ -288,30 +272,15 @@ class FakeBroker:
         nothing = nested_element(api, version, (*path, "assignment"), topic_partitions=())
         members = tuple(
             nested_element(
-                api,
-                version,
-                path,
-                member_id=member_id,
-                instance_id=instance_id,
-                member_epoch=group.epoch,
-                client_id="orders",
-                client_host="/10.0.0.7",
-                assignment=nothing,
-                target_assignment=nothing,
+                api, version, path, member_id=member_id, instance_id=instance_id, member_epoch=group.epoch,
+                client_id="orders", client_host="/10.0.0.7", assignment=nothing, target_assignment=nothing,
             )
             for member_id, instance_id in (group.members if known and group else ())
         )
         return element(
-            api,
-            version,
-            "groups",
-            error_code=error_code,
-            group_id=group_id,
-            group_state=group.state if known and group else "",
-            group_epoch=group.epoch if known and group else -1,
-            assignment_epoch=group.epoch if known and group else -1,
-            assignor_name="uniform",
-            members=members,
+            api, version, "groups", error_code=error_code, group_id=group_id,
+            group_state=group.state if known and group else "", group_epoch=group.epoch if known and group else -1,
+            assignment_epoch=group.epoch if known and group else -1, assignor_name="uniform", members=members,
         )
 
     def _streams_group_describe(self, request: Any, version: int) -> Any:
@@ -441,14 +410,8 @@ class FakeBroker:
             if key in values
         )
         return element(
-            Api.DESCRIBE_CONFIGS,
-            version,
-            "results",
-            error_code=error_code,
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=rows,
+            Api.DESCRIBE_CONFIGS, version, "results", error_code=error_code, error_message=None,
+            resource_type=resource.resource_type, resource_name=resource.resource_name, configs=rows,
         )
 
     def _coordinator_error(self) -> int:

@@ -240,18 +240,11 @@ def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
     assert base.sasl.oauth
     oauth = base.sasl.oauth
     variants = [
-        full(bootstrap_servers=("kafka:9093",)),
-        full(cluster_id=None),
-        full(request_timeout_s=3.0),
-        full(allow_loopback=True),
-        full(tls=None),
-        full(tls=replace(base.tls, ca_pem="x")),
-        full(tls=replace(base.tls, certificate_pem="x")),
-        full(tls=replace(base.tls, key_pem=SecretText("x"))),
-        full(sasl=None),
-        full(sasl=replace(base.sasl, mechanism=SaslMechanism.PLAIN)),
-        full(sasl=replace(base.sasl, username="x")),
-        full(sasl=replace(base.sasl, password=SecretText("x"))),
+        full(bootstrap_servers=("kafka:9093",)), full(cluster_id=None), full(request_timeout_s=3.0),
+        full(allow_loopback=True), full(tls=None), full(tls=replace(base.tls, ca_pem="x")),
+        full(tls=replace(base.tls, certificate_pem="x")), full(tls=replace(base.tls, key_pem=SecretText("x"))),
+        full(sasl=None), full(sasl=replace(base.sasl, mechanism=SaslMechanism.PLAIN)),
+        full(sasl=replace(base.sasl, username="x")), full(sasl=replace(base.sasl, password=SecretText("x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, token_endpoint="https://x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_id="x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_secret=SecretText("x")))),

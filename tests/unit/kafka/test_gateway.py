@@ -21,14 +21,7 @@ def coordinator_code(code: int) -> Answer:
     def answer(request: Any, version: int) -> Any:
         rows = tuple(
             element(
-                Api.FIND_COORDINATOR,
-                version,
-                "coordinators",
-                key=key,
-                node_id=-1,
-                host="",
-                port=-1,
-                error_code=code,
+                Api.FIND_COORDINATOR, version, "coordinators", key=key, node_id=-1, host="", port=-1, error_code=code,
                 error_message=None,
             )
             for key in request.coordinator_keys
@@ -68,11 +61,7 @@ async def test_kip_848_group_is_read_with_its_epochs(
 
 @pytest.mark.parametrize("describe_version", [5, 6])
 async def test_dead_answer_for_a_modern_group_is_never_an_empty_group(
-    cluster: Cluster,
-    broker: FakeBroker,
-    gateway: KioGateway,
-    settings: ConnectionSettings,
-    describe_version: int,
+    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, describe_version: int
 ) -> None:
     """DescribeGroups v5 says "Dead, no error" for a KIP-848 group; here after a conversion of the known type."""
     broker.versions[15] = (0, describe_version)

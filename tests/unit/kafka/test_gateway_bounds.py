@@ -21,14 +21,8 @@ async def test_bounds_are_read_and_the_group_setting_clamped(gateway: KioGateway
     bounds = await gateway.bounds(settings, "orders")
     assert isinstance(bounds, BrokerBounds)
     assert replace(bounds, limits={}) == broker_bounds(
-        classic_min_ms=6000,
-        classic_max_ms=1800000,
-        consumer_min_ms=45000,
-        consumer_max_ms=60000,
-        consumer_session_ms=60000,
-        consumer_heartbeat_ms=5000,
-        streams_min_ms=45000,
-        streams_max_ms=60000,
+        classic_min_ms=6000, classic_max_ms=1800000, consumer_min_ms=45000, consumer_max_ms=60000,
+        consumer_session_ms=60000, consumer_heartbeat_ms=5000, streams_min_ms=45000, streams_max_ms=60000,
         streams_session_ms=45000,
     )
 
@@ -82,10 +76,7 @@ async def test_rights_are_found_without_changing_anything(
     cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
     broker.handlers[Api.HEARTBEAT] = lambda _request, version: respond(Api.HEARTBEAT, version, error_code=30)
     assert await gateway.describe_rights(settings, "orders") == GroupRights(
-        describe_group=True,
-        read_group=False,
-        describe_configs_group=True,
-        describe_configs_cluster=True,
+        describe_group=True, read_group=False, describe_configs_group=True, describe_configs_cluster=True,
         missing=("READ on Group 'orders' for User:ANONYMOUS",),
     )
     assert {api for api, _ in broker.requests} <= set(Api) - {Api.LEAVE_GROUP}

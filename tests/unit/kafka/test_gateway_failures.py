@@ -93,15 +93,8 @@ async def test_silent_coordinator_delays_only_its_own_groups(
         where = {"orders": broker, "stuck": second}
         rows = tuple(
             element(
-                Api.FIND_COORDINATOR,
-                version,
-                "coordinators",
-                key=key,
-                node_id=where[key].node_id,
-                host="127.0.0.1",
-                port=where[key].port,
-                error_code=0,
-                error_message=None,
+                Api.FIND_COORDINATOR, version, "coordinators", key=key, node_id=where[key].node_id, host="127.0.0.1",
+                port=where[key].port, error_code=0, error_message=None,
             )
             for key in request.coordinator_keys
         )

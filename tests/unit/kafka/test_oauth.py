@@ -91,19 +91,12 @@ def make(endpoint: Endpoint, authority: Path, clock: Any) -> Make:
         if trusted:
             context.load_verify_locations(authority / "ca.pem")
         oauth = OAuthSettings(
-            token_endpoint=f"https://{host}:{endpoint.port}/token",
-            client_id="staticgroup operator",
-            client_secret=SecretText(SECRET),
-            scope="kafka",
+            token_endpoint=f"https://{host}:{endpoint.port}/token", client_id="staticgroup operator",
+            client_secret=SecretText(SECRET), scope="kafka",
         )
         return ClientCredentials(
-            replace(oauth, **changes),
-            clock=clock,
-            resolver=resolver,
-            context=context,
-            allow_loopback=allow_loopback,
-            timeout_s=3.0,
-            assertion=assertion,
+            replace(oauth, **changes), clock=clock, resolver=resolver, context=context, allow_loopback=allow_loopback,
+            timeout_s=3.0, assertion=assertion,
         )
 
     return build

@@ -88,16 +88,12 @@ async def test_silent_server_is_given_up_at_the_deadline(
     server = await RawServer().start()
     raw_servers.append(server)
     settings = ConnectionSettings(
-        bootstrap_servers=(server.address,),
-        allow_loopback=True,
-        request_timeout_s=0.2,
+        bootstrap_servers=(server.address,), allow_loopback=True, request_timeout_s=0.2,
         tls=TlsSettings() if scheme == "tls" else None,
     )
     started_s = asyncio.get_running_loop().time()
     outcomes = await asyncio.gather(
-        gateway.probe(settings),
-        gateway.describe(settings, "orders"),
-        gateway.bounds(settings, "orders"),
+        gateway.probe(settings), gateway.describe(settings, "orders"), gateway.bounds(settings, "orders"),
         gateway.leave(settings, "orders", [LeaveEntry(member_id="m", instance_id="i")]),
     )
     assert {kind(outcome) for outcome in outcomes} == {KafkaProblemKind.UNREACHABLE}
@@ -245,10 +241,8 @@ async def test_checked_address_is_dialled_and_the_name_verified(authority: Path)
     broker.advertised = ("kafka.test", broker.port)
     gateway = KioGateway(resolver=resolver)
     settings = ConnectionSettings(
-        bootstrap_servers=(f"kafka.test:{broker.port}",),
-        allow_loopback=True,
-        tls=TlsSettings(ca_pem=(authority / "ca.pem").read_text()),
-        request_timeout_s=3.0,
+        bootstrap_servers=(f"kafka.test:{broker.port}",), allow_loopback=True,
+        tls=TlsSettings(ca_pem=(authority / "ca.pem").read_text()), request_timeout_s=3.0,
     )
     assert isinstance(await gateway.probe(settings), ClusterFacts)
     assert isinstance(await gateway.describe(settings, "orders"), GroupView)

@@ -38,9 +38,8 @@ def make(
     reasons: list[str] = [] if went_back is None else went_back
     settings = LeaseSettings(**{"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2} | rest)
     return ActiveLease(
-        transport, settings, identity=identity, position=lambda: position,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep,
-        on_went_back=reasons.append,
+        transport, settings, identity=identity, position=lambda: position, clock_s=clock,
+        now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep, on_went_back=reasons.append,
     )
 
 

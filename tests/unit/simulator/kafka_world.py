@@ -57,11 +57,7 @@ class KafkaWorld:
         if session_ms is not None:
             environment["KAFKA_SESSION_TIMEOUT_MS"] = str(session_ms)
         self.table.start(
-            node=node or f"node-{number}",
-            namespace="shop",
-            pod_name=f"web-{number}",
-            pod_uid=uid,
-            container="app",
+            node=node or f"node-{number}", namespace="shop", pod_name=f"web-{number}", pod_uid=uid, container="app",
             environment=environment,
         )
         return uid

@@ -51,14 +51,7 @@ class PlainProcesses:
         self._kafka = kafka
 
     def start(
-        self,
-        *,
-        node: str,
-        namespace: str,
-        pod_name: str,
-        pod_uid: str,
-        container: str,
-        environment: Mapping[str, str],
+        self, *, node: str, namespace: str, pod_name: str, pod_uid: str, container: str, environment: Mapping[str, str],
         address: str,
     ) -> None:
         assert (pod_uid, container) not in self.running, "started twice"
@@ -175,8 +168,7 @@ class PlainWorld:
             self.server, self.loop, user="operator", rng=Random(f"{self.seed}/{name}"), process=process
         )
         sources = Sources(
-            now_s=lambda: EPOCH_S + self.loop.time(),
-            monotonic_s=self.loop.time,
+            now_s=lambda: EPOCH_S + self.loop.time(), monotonic_s=self.loop.time,
             rng=Random(f"{self.seed}/{name}/operator"),
         )
         settings = Settings(identity=name, namespace="ops", **options)

@@ -55,9 +55,4 @@ def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certifi
     assert isinstance(version, PodVersion)
     raw_node = node or world.server.get(NODES, "", version.node_name)
     view = node_view(raw_node)
-    return certify(
-        version,
-        view,
-        started=version.started_containers,
-        runs_known=False,
-    )
+    return certify(version, view, started=version.started_containers, runs_known=False)

@@ -115,10 +115,7 @@ def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> No
     assert owners() == {"kubectl"}
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "c"}}})
     assert owners() == {names.FIELD_MANAGER}
-    server.update(
-        STATIC_GROUPS,
-        made | {"metadata": made["metadata"] | {"resourceVersion": ""}},
-    )
+    server.update(STATIC_GROUPS, made | {"metadata": made["metadata"] | {"resourceVersion": ""}})
     assert owners() == set(), "cleared"
     server.update(
         STATIC_GROUPS,

@@ -199,10 +199,7 @@ def test_ids_of_the_ground_truth_are_those_of_the_product(drawn: list[Drawn]) ->
             style = suffix_in_force(identity, None)
             suffixes = client_suffixes(style, identity.members_per_pod, identity.custom_suffixes or ())
             scheme = IdScheme(
-                template=template,
-                workload_name=team.workload,
-                env_suffixes=env_suffixes(identity),
-                suffixes=suffixes,
+                template=template, workload_name=team.workload, env_suffixes=env_suffixes(identity), suffixes=suffixes,
             )
             assert life.ids_of(range(2, 7)) == {str(i) for i in scheme.expected_ids(2, 5)}
 

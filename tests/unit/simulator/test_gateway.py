@@ -111,8 +111,7 @@ async def _application(world: KafkaWorld, pods: int = 3, threads: int = 2) -> di
         joins = {"topology": topology, **held, "rebalance_timeout_ms": 30_000, "process_id": instance_id[:5]}
         request = streams.StreamsGroupHeartbeatRequest(
             group_id=GROUP, member_id=members[instance_id], group_instance_id=instance_id,
-            member_epoch=epochs[instance_id],
-            **(joins if not epochs[instance_id] else {}),
+            member_epoch=epochs[instance_id], **(joins if not epochs[instance_id] else {}),
         )  # fmt: skip
         answer = await world.cluster.request(link, request, node_id=world.cluster.locate(GROUP) or 0, timeout_s=5.0)
         assert answer.error_code is ErrorCode.NONE, answer
@@ -387,17 +386,9 @@ def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
         assert isinstance(bounds, BrokerBounds)
         assert bounds.misfits == {"consumer.session.timeout.ms": 60_000}
         assert replace(bounds, limits={}) == broker_bounds(
-            classic_min_ms=6_000,
-            classic_max_ms=300_000,
-            consumer_min_ms=45_000,
-            consumer_max_ms=60_000,
-            consumer_session_ms=60_000,
-            consumer_heartbeat_ms=5_000,
-            streams_min_ms=45_000,
-            streams_max_ms=60_000,
-            streams_session_ms=45_000,
-            streams_heartbeat_ms=5_000,
-            stored={"consumer.session.timeout.ms": 500_000},
+            classic_min_ms=6_000, classic_max_ms=300_000, consumer_min_ms=45_000, consumer_max_ms=60_000,
+            consumer_session_ms=60_000, consumer_heartbeat_ms=5_000, streams_min_ms=45_000, streams_max_ms=60_000,
+            streams_session_ms=45_000, streams_heartbeat_ms=5_000, stored={"consumer.session.timeout.ms": 500_000},
         )
 
     simulate(story)

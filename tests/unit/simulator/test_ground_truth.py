@@ -21,14 +21,8 @@ HOME = Team(
     is_by_hand=True,
 )
 RIVAL = Team(
-    namespace="bill",
-    workload="pay",
-    name="payments",
-    container="pay",
-    replicas=1,
-    spec=HOME.spec,
-    set_spec={"ordinals": {"start": 7}},
-    is_by_hand=True,
+    namespace="bill", workload="pay", name="payments", container="pay", replicas=1, spec=HOME.spec,
+    set_spec={"ordinals": {"start": 7}}, is_by_hand=True,
 )
 
 
@@ -52,12 +46,8 @@ def in_world(test: Callable[[World], Awaitable[None]], *, team: Team = HOME) -> 
 
 def effect_on(world: World, instance_id: str) -> Effect:
     return Effect(
-        at_s=world.loop.time(),
-        operator="operator-a",
-        group_id=GROUP,
-        member_id=world.members()[instance_id],
-        instance_id=instance_id,
-        error_code=ErrorCode.NONE,
+        at_s=world.loop.time(), operator="operator-a", group_id=GROUP, member_id=world.members()[instance_id],
+        instance_id=instance_id, error_code=ErrorCode.NONE,
     )
 
 

@@ -351,8 +351,7 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
     warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
     # a round may have been about to write when the API server went
     assert [message for message in warnings if message != "status not written"] == [
-        "lease lost, standing by",
-        "the API server is away; nothing is done until it answers",
+        "lease lost, standing by", "the API server is away; nothing is done until it answers",
         "the API server answers again",
     ]
 

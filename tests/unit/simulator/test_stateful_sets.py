@@ -20,9 +20,7 @@ def test_ordered_set_starts_one_pod_after_the_other_with_its_labels() -> None:
     async def body(world: PlainWorld) -> None:
         starts = [entry.at_s for entry in world.trace.select(what="container started")]
         assert [dict(e.facts)["pod"] for e in world.trace.select(what="container started")] == [
-            "web-0",
-            "web-1",
-            "web-2",
+            "web-0", "web-1", "web-2",
         ]
         assert all(later - earlier > 1 for earlier, later in pairwise(starts))
         labels = world.pods[2]["metadata"]["labels"]

@@ -17,12 +17,9 @@ from staticgroup.kube.translate.shape import LENGTH_MAX
 from unit.kube.raw_objects import at, pod
 
 NAMES = [
-    "SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID",
-    "spring.kafka.consumer.properties.group.instance.id",
-    "mp.messaging.incoming.orders.group.instance.id",
-    "kafka.consumers.orders.group-instance-id",
-    "camel.component.kafka.configuration.groupInstanceId",
-    "CAMEL_COMPONENT_KAFKA_CONFIGURATION_GROUPINSTANCEID",
+    "SPRING_KAFKA_CONSUMER_PROPERTIES_GROUP_INSTANCE_ID", "spring.kafka.consumer.properties.group.instance.id",
+    "mp.messaging.incoming.orders.group.instance.id", "kafka.consumers.orders.group-instance-id",
+    "camel.component.kafka.configuration.groupInstanceId", "CAMEL_COMPONENT_KAFKA_CONFIGURATION_GROUPINSTANCEID",
 ]
 
 
