@@ -21,6 +21,7 @@ from simulator.schedules.changes import Changes, protocol_spec
 from simulator.schedules.drawing import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
+from support.narrowing import some
 
 SESSION_S = 30
 WITHIN_S = 240.0
@@ -111,8 +112,7 @@ async def _flap(world: World) -> None:
 
 
 async def _crash_in_place(world: World) -> None:
-    pod = world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-1")
-    assert pod is not None
+    pod = some(world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-1"))
     world.processes.signal(uid_of(pod), "app", "KILL")
     await asyncio.sleep(12.0)
     await world.until(world.is_settled, WITHIN_S, "all pods are members")
@@ -127,8 +127,7 @@ async def _crash_with_release(world: World) -> None:
 
 
 async def _force_delete(world: World) -> None:
-    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1")
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1"))
     node.freeze_kubelet()
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-1", grace_s=0)
@@ -139,8 +138,7 @@ async def _force_delete(world: World) -> None:
 
 
 async def _partition(world: World) -> None:
-    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1")
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1"))
     node.cut()
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     await asyncio.sleep(60.0)
@@ -339,8 +337,7 @@ def play(story: Story) -> Played:
     run = _Run(story)
     with captured_logs():
         run_simulation(run.main, seed=story.name, until_s=UNTIL_S)
-    world = run.world
-    assert world is not None
+    world = some(run.world)
     return Played(
         text=f"{story.title}\n\n{world.trace.text()}", removals=world.safety.removals, releases=world.safety.releases,
         rebalances=len(world.meter.rounds) - run.rounds, violations=tuple(str(v) for v in world.violations),

@@ -2,15 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome
+from staticgroup.core.group import (
+    BrokerBounds,
+    GroupView,
+    KafkaProblem,
+    KafkaProblemKind,
+    LeaveCall,
+    LeaveEntry,
+    LeaveOutcome,
+    LeaveResult,
+)
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import FakeBroker, respond
+from support.narrowing import of_type
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
 
 REMOVED, FENCED, UNKNOWN, RETRY = LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN, LeaveOutcome.RETRY
 Answer = Callable[[Any, int], Any]
+
+
+@dataclass
+class Kafka:
+    """A cluster, and the gateway that calls it with these settings."""
+
+    cluster: Cluster
+    gateway: KioGateway
+    settings: ConnectionSettings
+
+    def __post_init__(self) -> None:
+        self.groups: dict[str, Group] = self.cluster.groups
+
+    async def describe(self, group_id: str) -> GroupView | KafkaProblem:
+        return await self.gateway.describe(self.settings, group_id)
+
+    async def read(self, group_id: str) -> GroupView:
+        """Describe a group that can be read."""
+        view = of_type(GroupView, await self.describe(group_id))
+        return view
+
+    async def bounds(self, group_id: str) -> BrokerBounds:
+        bounds = of_type(BrokerBounds, await self.gateway.bounds(self.settings, group_id))
+        return bounds
+
+    async def leave(
+        self, group_id: str, entries: Sequence[LeaveEntry], call: LeaveCall = LeaveCall.LEAVE_GROUP
+    ) -> LeaveResult:
+        """Let members leave whose coordinator answers for each of them."""
+        result = of_type(LeaveResult, await self.gateway.leave(self.settings, group_id, entries, call))
+        return result
 
 
 def problem(outcome: object) -> KafkaProblem:

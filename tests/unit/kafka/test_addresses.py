@@ -9,6 +9,7 @@ import pytest
 
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.addresses import HostPort, SystemResolver, check, parse_host_port, refusal_reason
+from support.narrowing import of_type
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,5 @@ def test_bootstrap_server_is_read(text: str, expected: HostPort) -> None:
 
 @pytest.mark.parametrize("text", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "kafka:9x", "kafka:-1", "k:٩"])
 def test_bootstrap_server_that_is_none_is_named(text: str) -> None:
-    said = parse_host_port(text)
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, parse_host_port(text))
     assert "spec.bootstrapServers" in said.message

@@ -11,15 +11,13 @@ import struct
 import pytest
 
 from kafka_frames import BadFrame, TooManyElements
-from staticgroup.core.group import GroupView, KafkaProblemKind
+from staticgroup.core.group import KafkaProblemKind
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import ELEMENTS_MAX, Api
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+from unit.kafka.fake_broker import FakeBroker, Group
 from unit.kafka.test_wire import CALLS
 
-from .gateway_script import kind
+from .gateway_script import Kafka, kind
 
 NOTHING = b"\0\0\0\0"
 """Throttle time; also an error code and two more zero bytes, or a null."""
@@ -92,14 +90,14 @@ def test_as_many_partitions_as_a_frame_holds_are_read() -> None:
 
 
 async def test_a_group_that_is_a_bomb_is_named_and_keeps_no_other_from_being_read(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
-    cluster.groups |= {"orders": Group(members=[("m", "orders-0")]), "other": Group(members=[("m", "other-0")])}
+    kafka.groups |= {"orders": Group(members=[("m", "orders-0")]), "other": Group(members=[("m", "other-0")])}
     plain = broker._describe_groups
     broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: (
         described(ELEMENTS_MAX + 1) if "orders" in request.groups else plain(request, version)
     )
     broker.versions[Api.DESCRIBE_GROUPS] = (0, 5)
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.ANSWER_TOO_LARGE
-    assert isinstance(await gateway.describe(settings, "other"), GroupView)
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.ANSWER_TOO_LARGE
+    await kafka.read("other")
     assert broker.connections == 1

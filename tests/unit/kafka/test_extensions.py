@@ -14,6 +14,7 @@ from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, resolve
 from staticgroup.kafka.login.tokens import BearerToken
+from support.narrowing import of_type
 from unit.kafka.fake_broker import FakeBroker
 
 EXTENSIONS = {"logicalCluster": "lkc-1abc2d", "identityPoolId": "pool-x1 +/=,%~"}
@@ -96,8 +97,7 @@ def test_extensions_of_the_spec_are_part_of_the_settings() -> None:
     oauth = {"tokenEndpoint": "https://idp", "clientSecretRef": {"name": "s"}, "extensions": listed}
     sasl = {"mechanism": "OAUTHBEARER", "oauth": oauth}
     spec = KafkaConnectionSpec.model_validate({"bootstrapServers": ["k:1"], "tls": {"enabled": True}, "sasl": sasl})
-    settings = resolve(spec, {"s": {"clientId": b"c", "clientSecret": b"s"}})
-    assert isinstance(settings, ConnectionSettings)
+    settings = of_type(ConnectionSettings, resolve(spec, {"s": {"clientId": b"c", "clientSecret": b"s"}}))
     assert settings.sasl
     expected = OAuthSettings(
         token_endpoint="https://idp", client_id="c", client_secret=SecretText("s"), extensions=tuple(EXTENSIONS.items())

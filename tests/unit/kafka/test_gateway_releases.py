@@ -9,12 +9,11 @@ import pytest
 
 from staticgroup.core.group import KafkaProblemKind, ReleaseEntry, ReleaseOutcome, ReleaseResult
 from staticgroup.kafka.calls.leaving import temporary_leave
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
+from support.narrowing import of_type
 from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, released
 
-from .gateway_script import problem
+from .gateway_script import Kafka, problem
 
 ENTRY = ReleaseEntry(member_id="m-0", instance_id="orders-0")
 
@@ -23,12 +22,10 @@ def answered(code: int) -> Any:
     return lambda _request, version: released(version, code)
 
 
-async def test_temporary_leave_says_who_leaves_and_nothing_else(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_temporary_leave_says_who_leaves_and_nothing_else(kafka: Kafka, broker: FakeBroker) -> None:
     asked: list[Any] = []
     broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda request, version: asked.append(request) or answered(0)(request, version)
-    result = await gateway.release(settings, "orders", ENTRY)
+    result = await kafka.gateway.release(kafka.settings, "orders", ENTRY)
     assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{broker.port}", outcome=ReleaseOutcome.RELEASED)
     (request,) = asked
     assert (request.group_id, request.member_id, request.instance_id, request.member_epoch) == ("orders", "m-0", "orders-0", -2)
@@ -46,30 +43,27 @@ async def test_temporary_leave_says_who_leaves_and_nothing_else(
     ],
 )
 async def test_refusal_is_an_outcome_and_is_never_sent_again(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, code: int, outcome: ReleaseOutcome
+    kafka: Kafka, broker: FakeBroker, code: int, outcome: ReleaseOutcome
 ) -> None:
     broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(code)
-    result = await gateway.release(settings, "orders", ENTRY)
-    assert isinstance(result, ReleaseResult)
+    result = of_type(ReleaseResult, await kafka.gateway.release(kafka.settings, "orders", ENTRY))
     assert result.outcome is outcome
     assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 
 @pytest.mark.parametrize("loss", [CLOSE, SILENT, b"\xff\xff\xff\xff\xff\xff"], ids=["closed", "silent", "garbage"])
 async def test_lost_answer_is_retry_and_the_request_is_not_repeated(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, loss: Any
+    kafka: Kafka, broker: FakeBroker, loss: Any
 ) -> None:
     broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda _request, _version: loss
-    result = await gateway.release(replace(settings, request_timeout_s=0.3), "orders", ENTRY)
+    result = await kafka.gateway.release(replace(kafka.settings, request_timeout_s=0.3), "orders", ENTRY)
     assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{broker.port}", outcome=ReleaseOutcome.RETRY)
     assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 
-async def test_answer_that_nobody_expects_is_a_problem_and_not_repeated(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_answer_that_nobody_expects_is_a_problem_and_not_repeated(kafka: Kafka, broker: FakeBroker) -> None:
     broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(42)
-    assert problem(await gateway.release(settings, "orders", ENTRY)).kind is KafkaProblemKind.UNEXPECTED_ANSWER
+    assert problem(await kafka.gateway.release(kafka.settings, "orders", ENTRY)).kind is KafkaProblemKind.UNEXPECTED_ANSWER
     assert broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 

@@ -12,13 +12,11 @@ import pytest
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.kafka import listings
 from staticgroup.kafka.calls.reading import BrokerNode
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, Cluster, FakeBroker, Group, respond
+from unit.kafka.fake_broker import CLOSE, KAFKA_3_7, FakeBroker, Group, respond
 
-from .gateway_script import first_then, kind
+from .gateway_script import Kafka, first_then, kind
 
 NODE = BrokerNode(node_id=1, host="b", port=9092)
 
@@ -28,64 +26,58 @@ def type_of(reading: GroupView | KafkaProblem) -> GroupType:
     return reading.group_type
 
 
-async def test_groups_in_the_answer_to_another_reading_are_not_listed_again(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
-    cluster.groups |= {"c": Group(type="streams", members=[("m", "i")])}
-    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
-    assert type_of(await gateway.describe(settings, "b")) is GroupType.CONSUMER
-    assert type_of(await gateway.describe(settings, "c")) is GroupType.STREAMS
+async def test_groups_in_the_answer_to_another_reading_are_not_listed_again(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
+    kafka.groups |= {"c": Group(type="streams", members=[("m", "i")])}
+    assert type_of(await kafka.describe("a")) is GroupType.CLASSIC
+    assert type_of(await kafka.describe("b")) is GroupType.CONSUMER
+    assert type_of(await kafka.describe("c")) is GroupType.STREAMS
     assert broker.count(Api.LIST_GROUPS) == 1
 
 
 @pytest.mark.parametrize(("was", "is_now"), [("consumer", "classic"), ("classic", "consumer"), ("streams", "classic")])
 async def test_group_that_has_another_type_than_in_the_answer_to_another_reading_is_listed_anew(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, was: str, is_now: str
+    kafka: Kafka, broker: FakeBroker, was: str, is_now: str
 ) -> None:
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type=was, members=[("m", "i")])}
-    await gateway.describe(settings, "a")
-    cluster.groups["b"].type = is_now
-    assert type_of(await gateway.describe(settings, "b")) is GroupType(is_now.title())
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type=was, members=[("m", "i")])}
+    await kafka.describe("a")
+    kafka.groups["b"].type = is_now
+    assert type_of(await kafka.describe("b")) is GroupType(is_now.title())
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
-async def test_group_that_has_gone_since_the_answer_to_another_reading_is_absent(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
-    await gateway.describe(settings, "a")
-    del cluster.groups["b"]
-    assert type_of(await gateway.describe(settings, "b")) is GroupType.ABSENT
+async def test_group_that_has_gone_since_the_answer_to_another_reading_is_absent(kafka: Kafka) -> None:
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
+    await kafka.describe("a")
+    del kafka.groups["b"]
+    assert type_of(await kafka.describe("b")) is GroupType.ABSENT
 
 
 async def test_group_that_came_after_a_listing_is_seen_though_that_did_not_show_it(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
-    cluster.groups["a"] = Group(members=[("m", "i")])
-    await gateway.describe(settings, "a")
-    cluster.groups["b"] = Group(type="consumer", members=[("m", "i")])
-    assert type_of(await gateway.describe(settings, "b")) is GroupType.CONSUMER
+    kafka.groups["a"] = Group(members=[("m", "i")])
+    await kafka.describe("a")
+    kafka.groups["b"] = Group(type="consumer", members=[("m", "i")])
+    assert type_of(await kafka.describe("b")) is GroupType.CONSUMER
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
-async def test_share_group_that_has_become_a_consumer_group_is_read_as_one(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_share_group_that_has_become_a_consumer_group_is_read_as_one(kafka: Kafka) -> None:
     """No describe of ours would belie the hint."""
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="share")}
-    await gateway.describe(settings, "a")
-    cluster.groups["b"] = Group(members=[("m", "i")])
-    assert type_of(await gateway.describe(settings, "b")) is GroupType.CLASSIC
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="share")}
+    await kafka.describe("a")
+    kafka.groups["b"] = Group(members=[("m", "i")])
+    assert type_of(await kafka.describe("b")) is GroupType.CLASSIC
 
 
 async def test_readings_that_come_while_a_listing_is_on_its_way_share_the_next_one(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
     """A group is made after the first was answered: readings that begin from then on see it."""
     broker.held = asyncio.Event()
     broker.held.set()
-    await gateway.describe(settings, "warm")
+    await kafka.describe("warm")
     listing, is_asked = broker._list_groups, asyncio.Event()
 
     def hold(request: Any, version: int) -> Any:
@@ -95,12 +87,12 @@ async def test_readings_that_come_while_a_listing_is_on_its_way_share_the_next_o
         return listing(request, version)
 
     broker.handlers[Api.LIST_GROUPS] = hold
-    early = asyncio.ensure_future(gateway.describe(settings, "early"))
+    early = asyncio.ensure_future(kafka.describe("early"))
     await is_asked.wait()
-    cluster.groups["late-0"] = Group(type="consumer", members=[("m", "i")])
+    kafka.groups["late-0"] = Group(type="consumer", members=[("m", "i")])
     late = []
     for n in range(5):
-        late.append(asyncio.ensure_future(gateway.describe(settings, f"late-{n}")))
+        late.append(asyncio.ensure_future(kafka.describe(f"late-{n}")))
         await asyncio.sleep(0.02)
     broker.held.set()
     assert type_of(await early) is GroupType.ABSENT
@@ -109,93 +101,89 @@ async def test_readings_that_come_while_a_listing_is_on_its_way_share_the_next_o
 
 
 async def test_listing_that_breaks_off_is_asked_for_again_by_each_that_shared_it(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
     broker.handlers[Api.LIST_GROUPS] = first_then(lambda _request, _version: CLOSE, broker._list_groups)
-    readings = await asyncio.gather(*(gateway.describe(settings, f"g-{n}") for n in range(3)))
+    readings = await asyncio.gather(*(kafka.describe(f"g-{n}") for n in range(3)))
     assert {type_of(reading) for reading in readings} == {GroupType.ABSENT}
 
 
 async def test_listing_that_is_refused_once_is_asked_for_again_by_each_that_shared_it(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
     """COORDINATOR_LOAD_IN_PROGRESS, as after a fail-over; what it lists is no hint then, and no absence."""
-    cluster.groups["a"] = Group(type="consumer", members=[("m", "i")])
+    kafka.groups["a"] = Group(type="consumer", members=[("m", "i")])
     loading = first_then(
         lambda _request, version: respond(Api.LIST_GROUPS, version, error_code=14, groups=()), broker._list_groups
     )
     broker.handlers[Api.LIST_GROUPS] = loading
-    a, b = await asyncio.gather(gateway.describe(settings, "a"), gateway.describe(settings, "b"))
+    a, b = await asyncio.gather(kafka.describe("a"), kafka.describe("b"))
     assert (type_of(a), type_of(b)) == (GroupType.CONSUMER, GroupType.ABSENT)
 
 
 async def test_readings_that_are_cut_off_while_a_listing_is_on_its_way_leave_the_next_ones_alone(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
-    cluster.groups["a"] = Group(members=[("m", "i")])
+    kafka.groups["a"] = Group(members=[("m", "i")])
     broker.held = asyncio.Event()
     broker.held.set()
-    await gateway.describe(settings, "warm")
+    await kafka.describe("warm")
     broker.held.clear()
-    cut = [asyncio.ensure_future(gateway.describe(settings, f"g-{n}")) for n in range(3)]
+    cut = [asyncio.ensure_future(kafka.describe(f"g-{n}")) for n in range(3)]
     await asyncio.sleep(0.05)
     for reading in cut:
         reading.cancel()
     await asyncio.gather(*cut, return_exceptions=True)
     broker.held.set()
-    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
+    assert type_of(await kafka.describe("a")) is GroupType.CLASSIC
 
 
 async def test_broker_that_is_silent_about_its_groups_keeps_each_reading_for_its_own_time_only(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
-    settings = replace(settings, request_timeout_s=0.4)
-    await gateway.describe(settings, "warm")
+    kafka.settings = replace(kafka.settings, request_timeout_s=0.4)
+    await kafka.describe("warm")
     broker.held = asyncio.Event()
     began_s, readings = asyncio.get_running_loop().time(), []
     for n in range(4):
-        readings.append(asyncio.ensure_future(gateway.describe(settings, f"g-{n}")))
+        readings.append(asyncio.ensure_future(kafka.describe(f"g-{n}")))
         await asyncio.sleep(0.05)
     assert {kind(reading) for reading in await asyncio.gather(*readings)} == {KafkaProblemKind.UNREACHABLE}
-    assert asyncio.get_running_loop().time() - began_s < 3 * settings.request_timeout_s
+    assert asyncio.get_running_loop().time() - began_s < 3 * kafka.settings.request_timeout_s
     broker.held.set()
     async with asyncio.timeout(10):  # who was silent is left alone for as long as it was
-        while isinstance(reading := await gateway.describe(settings, "g-0"), KafkaProblem):  # noqa: ASYNC110 - only asking tells
+        while isinstance(reading := await kafka.describe("g-0"), KafkaProblem):  # noqa: ASYNC110 - only asking tells
             await asyncio.sleep(0.05)
     assert type_of(reading) is GroupType.ABSENT
 
 
-async def test_hint_of_one_broker_is_none_at_another(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    other = await FakeBroker(cluster, node_id=2).start()
-    cluster.groups |= {name: Group(members=[("m", "i")]) for name in ("a", "b", "c")}
-    await gateway.describe(settings, "a")
-    cluster.coordinator = 2
-    assert type_of(await gateway.describe(settings, "b")) is GroupType.CLASSIC
-    cluster.coordinator = 1
-    assert type_of(await gateway.describe(settings, "c")) is GroupType.CLASSIC
+async def test_hint_of_one_broker_is_none_at_another(kafka: Kafka, broker: FakeBroker) -> None:
+    other = await FakeBroker(kafka.cluster, node_id=2).start()
+    kafka.groups |= {name: Group(members=[("m", "i")]) for name in ("a", "b", "c")}
+    await kafka.describe("a")
+    kafka.cluster.coordinator = 2
+    assert type_of(await kafka.describe("b")) is GroupType.CLASSIC
+    kafka.cluster.coordinator = 1
+    assert type_of(await kafka.describe("c")) is GroupType.CLASSIC
     assert (broker.count(Api.LIST_GROUPS), other.count(Api.LIST_GROUPS)) == (1, 1)
 
 
-async def test_brokers_that_do_not_tell_types_give_no_hints(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_brokers_that_do_not_tell_types_give_no_hints(kafka: Kafka, broker: FakeBroker) -> None:
     broker.versions = dict(KAFKA_3_7)
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
-    assert type_of(await gateway.describe(settings, "a")) is GroupType.CLASSIC
-    assert kind(await gateway.describe(settings, "b")) is KafkaProblemKind.BROKER_TOO_OLD
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(type="consumer", members=[("m", "i")])}
+    assert type_of(await kafka.describe("a")) is GroupType.CLASSIC
+    assert kind(await kafka.describe("b")) is KafkaProblemKind.BROKER_TOO_OLD
 
 
 async def test_hints_are_kept_for_a_while_only(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, monkeypatch: pytest.MonkeyPatch
+    kafka: Kafka, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would weigh as much as all groups of the cluster."""
     monkeypatch.setattr(listings, "HINT_S", 0.0)
-    cluster.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
-    await gateway.describe(settings, "a")
+    kafka.groups |= {"a": Group(members=[("m", "i")]), "b": Group(members=[("m", "i")])}
+    await kafka.describe("a")
     await asyncio.sleep(0.01)
-    await gateway.describe(settings, "b")
+    await kafka.describe("b")
     assert broker.count(Api.LIST_GROUPS) == 2
 
 

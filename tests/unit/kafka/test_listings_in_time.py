@@ -17,9 +17,10 @@ from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.listings import ListAnswer, Listings
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+from support.narrowing import of_type
+from unit.kafka.fake_broker import FakeBroker, Group
 
-from .gateway_script import entry
+from .gateway_script import Kafka, entry
 
 
 def now_s() -> float:
@@ -94,22 +95,21 @@ async def test_request_whose_time_has_passed_is_not_sent_and_leaves_the_connecti
 
 
 async def test_removal_from_another_group_is_answered_though_a_reading_runs_out_of_time(
-    gateway: KioGateway, settings: ConnectionSettings, cluster: Cluster, broker: FakeBroker
+    kafka: Kafka, broker: FakeBroker
 ) -> None:
     """A coordinator thinks for longer than one of two who share a listing may wait; a removal has the same connection."""
-    settings = replace(settings, request_timeout_s=10.0)
-    cluster.groups["scaled"] = Group(members=[("m", "i")])
-    await gateway.describe(settings, "scaled")
-    shared = Shared(gateway, settings, broker)
+    kafka.settings = replace(kafka.settings, request_timeout_s=10.0)
+    kafka.groups["scaled"] = Group(members=[("m", "i")])
+    await kafka.describe("scaled")
+    shared = Shared(kafka.gateway, kafka.settings, broker)
     shared.held.clear()
     hasty, patient = shared.ask(0.1), shared.ask(10)
     await broker.has_seen(Api.LIST_GROUPS)
-    removal = asyncio.ensure_future(gateway.leave(settings, "scaled", [entry("m", "i")]))
+    removal = asyncio.ensure_future(kafka.gateway.leave(kafka.settings, "scaled", [entry("m", "i")]))
     with pytest.raises(Refusal):
         await hasty
     shared.held.set()
-    outcome = await removal
-    assert isinstance(outcome, LeaveResult)
+    outcome = of_type(LeaveResult, await removal)
     assert outcome.outcomes == (LeaveOutcome.REMOVED,)
     assert isinstance(await patient, tuple)
     assert shared.pool.socket_count() == 1

@@ -27,6 +27,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
 from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.kafka.login.tokens import BearerToken
+from support.narrowing import of_type, some
 from unit.kafka.fake_broker import FakeBroker
 
 ACCESS_KEY, SECRET_KEY, SESSION = "AKIDEXAMPLE", "canary-wJalrXUtnFEMI/K7MDENG", "canary-session"
@@ -198,8 +199,7 @@ async def test_what_aws_says_when_nobody_waits_any_more_is_not_logged(clock: Any
     tokens = provider(clock, sign, timeout_s=0.01)
     with pytest.raises(Refusal):
         await tokens.token()
-    signing = tokens._signing
-    assert signing is not None
+    signing = some(tokens._signing)
     del tokens
     answered.set()
     await asyncio.wait({signing}, timeout=10)
@@ -297,8 +297,7 @@ async def test_no_other_broker_is_even_dialled(broker: FakeBroker, settings: Con
         return ("127.0.0.1",)
 
     gateway = KioGateway(make_tokens=lambda _settings: GivenToken(), resolver=resolver)
-    said = await gateway.probe(replace(settings, sasl=sasl))
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, await gateway.probe(replace(settings, sasl=sasl)))
     assert (said.kind, broker.connections) == (KafkaProblemKind.ADDRESS_REFUSED, 0)
     of_msk = replace(settings, sasl=sasl, bootstrap_servers=(f"{BROKER}:{broker.port}",))
     assert isinstance(await gateway.probe(of_msk), ClusterFacts)

@@ -18,6 +18,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSetting
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from staticgroup.kafka.login.shared_credentials import TokenFile
 from staticgroup.kafka.login.tokens import BearerToken
+from support.narrowing import of_type
 from unit.kafka.fake_broker import FakeBroker
 
 CANARY = "canary-5e1d-do-not-show"
@@ -74,8 +75,7 @@ async def test_a_login_that_is_sent_back_is_shown_nowhere(
     gateways.append(gateway)
     login = replace(settings, sasl=sasl, bootstrap_servers=(f"{host}:{broker.port}",), name="shop/kafka")
     broker.echoes_logins = True
-    problem = await gateway.probe(login)
-    assert isinstance(problem, KafkaProblem)
+    problem = of_type(KafkaProblem, await gateway.probe(login))
     assert problem.kind is KafkaProblemKind.AUTHENTICATION_FAILED
     assert any(CANARY.encode() in frame for frame in broker.sasl_bytes)  # it was really sent
     shown = [repr(problem), problem.message, repr(login), str(login), repr(gateway), repr(vars(gateway)), caplog.text]

@@ -14,6 +14,7 @@ from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import CONNECTIONS_MAX, PODS, Transport, connect
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import of_type
 from unit.kube.raw_objects import eventually, pod
 
 GROUPS = "staticgroups.staticgroup.io"
@@ -34,8 +35,7 @@ async def test_pod_is_read_with_the_version_of_the_list_and_whatever_its_labels(
 ) -> None:
     server.put(pod(labels={}))
     server.tick()
-    found = await gateway.read_pod("shop", "web-0")
-    assert isinstance(found, PodRead)
+    found = of_type(PodRead, await gateway.read_pod("shop", "web-0"))
     assert found.version is not None
     assert (found.resource_version, found.version.resource_version) == (server.resource_version, server.resource_version - 1)
 
@@ -174,8 +174,7 @@ async def test_content_of_a_secret_without_the_label_is_not_even_read(
 
 async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
-    written = await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"})
-    assert isinstance(written, dict)
+    written = of_type(dict, await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}))
     assert written["status"] == {"protocol": "Classic"}
     stored = server.objects[GROUPS, "shop", "orders"]
     assert (stored["status"], stored["spec"]) == ({"protocol": "Classic"}, {"mode": "Manage"})
@@ -211,8 +210,7 @@ async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
     group = ("staticgroups", "shop", "orders", "u1")
     known = server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}, GROUPS)
     version = known["metadata"]["resourceVersion"]
-    first = await gateway.apply_status(*group, {"protocol": "Classic"}, resource_version=version)
-    assert isinstance(first, dict)
+    first = of_type(dict, await gateway.apply_status(*group, {"protocol": "Classic"}, resource_version=version))
     late = await gateway.apply_status(*group, {"protocol": "Consumer"}, resource_version=version)
     assert kind_of(late) is KubeProblemKind.CONFLICT
     second = await gateway.apply_status(

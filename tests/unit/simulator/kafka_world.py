@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from coordinator_model.base.image import TopicImage
@@ -13,12 +13,13 @@ from simulator.clients.partition_meter import GroupMeter, PartitionMeter
 from simulator.clients.processes import ContainerProcess, ProcessTable
 from simulator.clients.programs import Programs
 from simulator.clients.settings import ConsumerSettings, ContainerSettings
-from simulator.engine.loop import run, simulation
+from simulator.engine.loop import simulation
 from simulator.engine.trace import Trace
 from simulator.kafka.cluster import ModelKafkaCluster
 from simulator.operators.gateway import ModelKafkaGateway
 from staticgroup.core.group import GroupView
 from staticgroup.kafka.login.credentials import ConnectionSettings
+from support.narrowing import of_type
 
 GROUP = "orders"
 CONNECTION = ConnectionSettings(bootstrap_servers=("kafka.example.com:9092",), name="shop/kafka")
@@ -76,8 +77,7 @@ class KafkaWorld:
 
     async def view(self) -> GroupView:
         """Describe the group as the operator does."""
-        view = await self.gateway.describe(CONNECTION, GROUP)
-        assert isinstance(view, GroupView), view
+        view = of_type(GroupView, await self.gateway.describe(CONNECTION, GROUP))
         return view
 
     async def member_of(self, instance_id: str) -> str:
@@ -103,8 +103,3 @@ async def until(condition: Callable[[], bool], *, step_s: float = 0.5) -> None:
             return
         await asyncio.sleep(step_s)
     raise AssertionError("the condition never held")
-
-
-def simulate(main: Callable[[], Coroutine[Any, Any, None]], *, seed: object = 1) -> None:
-    """Run a test's story in virtual time."""
-    run(main, seed=seed, until_s=3600.0)

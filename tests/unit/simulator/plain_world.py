@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from simulator.engine.loop import Process, SimulationLoop, run, simulation
+from simulator.engine.loop import Process, SimulationLoop, simulation
 from simulator.engine.trace import Trace
 from simulator.kubernetes.cluster import Kubernetes
 from simulator.kubernetes.node.timings import NodeTimings
@@ -184,8 +184,3 @@ class PlainWorld:
         while not condition():
             assert self.loop.time() < end_s, f"not within {deadline_s} s\n{self.trace.text()}"
             await asyncio.sleep(0.05)
-
-
-def simulate(main: Callable[[], Coroutine[Any, Any, Any]], seed: object = 1, until_s: float = 10_000.0) -> Any:
-    """Run a test body in virtual time."""
-    return run(main, seed=seed, until_s=until_s)

@@ -22,6 +22,7 @@ from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scop
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
 from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from staticgroup.api.workloads import WORKLOAD_KINDS
+from support.narrowing import some
 
 WORLDS = 3000
 
@@ -127,8 +128,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
     assert {change.is_in_spec for _, change in changed} == {True, False}
     assert len({kinds for d in drawn if len(kinds := tuple(c.kind for c in d.changes)) > 1}) >= 5, "two of them meet"
     for d, change in changed:
-        team = d.world.team
-        assert team is not None
+        team = some(d.world.team)
         if change.kind is ChangeKind.PROTOCOL:
             assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
         if change.kind is ChangeKind.OUTSIDER:

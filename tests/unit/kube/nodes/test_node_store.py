@@ -14,6 +14,7 @@ from staticgroup.kube.nodes import store as node_store
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import NODES, connect
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.raw_objects import eventually
 
 OUT_OF_SERVICE = [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]
@@ -94,8 +95,7 @@ async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server:
         await eventually(lambda: changed == ["node-a", "node-a"])
         server.remove("", "node-a", "nodes")
         await eventually(lambda: not there(store, "node-a"))
-        gone = store.node_of("node-a")
-        assert gone is not None
+        gone = some(store.node_of("node-a"))
         assert gone.is_out_of_service
 
 
@@ -145,8 +145,7 @@ async def test_node_object_that_stands_for_another_machine_says_until_when_it_st
         await eventually(lambda: server.watches)
         server.put(node(), "nodes")
         await eventually(lambda: len(changed) == 2)
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 0.0, "it only says now which machine it stands for"
         now[0] += 100
         server.put(node(machine_id="m2"), "nodes")
@@ -154,13 +153,11 @@ async def test_node_object_that_stands_for_another_machine_says_until_when_it_st
         now[0] += 500
         server.put(node(version="v1.36.4", machine_id="m2"), "nodes")
         await eventually(lambda: len(changed) == 4)
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 1_010.0
         server.remove("", "node-a", "nodes")
         await eventually(lambda: not store.is_present("node-a"))
         server.put(node(machine_id="m3") | {"metadata": {"name": "node-a", "uid": "made anew"}}, "nodes")
         await eventually(lambda: store.is_present("node-a"))
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 1_010.0

@@ -12,6 +12,7 @@ from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import UID, WatchedStore, following
 from unit.kube.raw_objects import eventually, finished, pod, running, unknown, waiting
 
@@ -40,8 +41,7 @@ async def test_history_that_is_gone_begins_a_new_watch_and_what_is_known_stays(s
         states = {uid: world.state(uid) for uid in (UID, "uid-1", "stays")}
         assert states == {UID: PodState.SUSPECT, "uid-1": PodState.LIVE, "stays": PodState.LIVE}
         assert world.uncertified == ["NotTerminal"], "a known uid that a LIST does not show is a suspect"
-        found = world.store.get(UID)
-        assert found is not None
+        some(world.store.get(UID))
         assert [i.uid for i in world.store.doubtful()] == [UID]
 
 

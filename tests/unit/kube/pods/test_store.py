@@ -7,6 +7,7 @@ from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.members.memory import began_s
 from staticgroup.kube import transport as transport_module
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import NODE, eventually, finished, pod
 
@@ -61,8 +62,7 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
         await eventually(lambda: world.state("forced") is PodState.SUSPECT)
         assert world.ends == [("shop", "web", "web-0"), ("shop", "web", "web-1")], "each once, and not again when its object goes"
         assert world.uncertified == ["NotTerminal"]
-        found = world.store.get("graceful")
-        assert found is not None
+        found = some(world.store.get("graceful"))
         assert found.certificate is not None
         assert (found.state, found.certificate.kind) == (PodState.DEAD, CertificateKind.ENDED)
         assert not found.object_present

@@ -12,6 +12,7 @@ from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.raw_objects import NODE
 
 UID = "uid-0"
@@ -38,8 +39,7 @@ class WatchedStore:
 
     def stored(self, scope: str = "", *, unstored_since_s: float | None = None) -> ScopePosition:
         """Return what the Lease would say now."""
-        found = self.store.lease_position(unstored_since_s)
-        assert found is not None
+        found = some(self.store.lease_position(unstored_since_s))
         return found.scopes[scope]
 
 

@@ -14,6 +14,7 @@ from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import pod_version
 from staticgroup.kube.translate.pods import may_hold_a_seat
 from staticgroup.kube.translate.shape import LENGTH_MAX
+from support.narrowing import of_type
 from unit.kube.raw_objects import at, pod
 
 NAMES = [
@@ -28,8 +29,7 @@ def test_id_in_whatever_spelling_is_seen(name: str) -> None:
     raw = pod("canary", instance_id=None)
     raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "web-2.3fa9c1d2"}]
     assert may_hold_a_seat(raw)
-    version = pod_version(at(raw, 7))
-    assert isinstance(version, PodVersion)
+    version = of_type(PodVersion, pod_version(at(raw, 7)))
     assert version.instance_ids == {"web-2.3fa9c1d2"}
 
 
@@ -41,8 +41,7 @@ def test_id_of_a_config_map_in_whatever_spelling_can_be_changed(name: str) -> No
         {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "web-1.3fa9c1d2"},
         {"name": name, "valueFrom": {"configMapKeyRef": {"name": "ids", "key": "orders"}}},
     ]
-    version = pod_version(at(raw, 7))
-    assert isinstance(version, PodVersion)
+    version = of_type(PodVersion, pod_version(at(raw, 7)))
     assert not version.ids_are_fixed
 
 
@@ -51,8 +50,7 @@ def test_other_variables_carry_none(name: str) -> None:
     raw = pod("canary", instance_id=None)
     raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "web-2.3fa9c1d2"}]
     assert not may_hold_a_seat(raw)
-    version = pod_version(at(raw, 7))
-    assert isinstance(version, PodVersion)
+    version = of_type(PodVersion, pod_version(at(raw, 7)))
     assert version.instance_ids == frozenset()
 
 

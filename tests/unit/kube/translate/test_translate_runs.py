@@ -9,6 +9,7 @@ import pytest
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion, RunView
 from staticgroup.kube.translate import MalformedObject, pod_version
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, SEARCHED_IDS_MAX
+from support.narrowing import of_type
 from unit.kube.raw_objects import STATUS_FIELDS, at, composed, pod, running, wrote
 
 Json = dict[str, Any]
@@ -17,8 +18,7 @@ STARTED_S, ENDED_S = 1767225600.0, 1767225660.0
 
 
 def version(raw: Json) -> PodVersion:
-    found = pod_version(at(raw, 7))
-    assert isinstance(found, PodVersion), found
+    found = of_type(PodVersion, pod_version(at(raw, 7)))
     return found
 
 
