@@ -98,9 +98,7 @@ async def test_members_are_dynamic_for_a_while_and_static_again(world: World, te
     people = begun(world, ChangeKind.DYNAMIC)
     await world.until(lambda: not world.members() and world.member_count() == 2, 100, "dynamic members only")
     await people
-    await world.until(
-        lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again"
-    )
+    await world.until(lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again")
     assert world.safety.removals == 0
 
 

@@ -112,9 +112,7 @@ async def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the
     await world.until(lambda: node.is_replaced, 100, "another machine has the name")
     present = world.kubernetes.nodes[node.name]
     info = (world.server.get(NODES, "", node.name) or {})["status"]["nodeInfo"]
-    assert (
-        (info["machineID"], present.name) == (f"machine-{present.host}", node.name) != (f"machine-{node.host}", "")
-    )
+    assert ((info["machineID"], present.name) == (f"machine-{present.host}", node.name) != (f"machine-{node.host}", ""))
     await asyncio.sleep(300)
     assert runs(world, found), "nobody reaches it"
     assert removed(world) == 0
@@ -218,3 +216,26 @@ async def test_a_pod_that_a_restored_etcd_binds_anew_is_not_dead_when_only_the_s
     assert world.safety.removals == 0
     assert held_by(world) & {"Suspect", "JoinedBeforeWatch"}
     assert world.violations == []
+
+
+@pytest.mark.parametrize("node_lifecycle", ["Cloud", "Fixed"])
+@kept("node_lifecycle")
+async def test_a_pod_that_ran_again_on_a_machine_of_the_same_name_has_not_ended_with_the_first(
+    world: World, node_lifecycle: str
+) -> None:
+    await asyncio.sleep(30)
+    found = pod(world, 2)
+    node = world.kubernetes.nodes[found["spec"]["nodeName"]]
+    node.power_off()
+    await asyncio.sleep(5)
+    world.users.delete_node(node.name)
+    await asyncio.sleep(3)
+    second = world.kubernetes.add_node(node.name, host=f"{node.name}-b")  # before the pods of n are collected
+    await world.until(
+        lambda: world.processes.is_running(uid_of(found), world.team.container, node=second.host), 120, "it runs on the second machine"
+    )
+    await asyncio.sleep(90)
+    second.cut()
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2", grace_s=0)
+    await asyncio.sleep(20)

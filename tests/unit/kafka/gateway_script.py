@@ -1,8 +1,8 @@
-"""Answers of a scripted broker, and what the gateway made of them."""
+"""What a gateway is given, answers of a scripted broker, and what the gateway made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ from staticgroup.core.group import (
     LeaveOutcome,
     LeaveResult,
 )
+from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.login.tokens import BearerToken
 from staticgroup.kafka.wire import Api
 from support.narrowing import of_type
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group, respond
+from unit.kafka.answers import respond
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group
 
 REMOVED, FENCED, UNKNOWN, RETRY = LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN, LeaveOutcome.RETRY
 Answer = Callable[[Any, int], Any]
@@ -36,6 +39,7 @@ class Kafka:
 
     def __post_init__(self) -> None:
         self.groups: dict[str, Group] = self.cluster.groups
+        self.broker = self.cluster.brokers[0]
 
     async def describe(self, group_id: str) -> GroupView | KafkaProblem:
         return await self.gateway.describe(self.settings, group_id)
@@ -88,3 +92,24 @@ def describing(broker: FakeBroker, code: int) -> Answer:
         return respond(Api.DESCRIBE_GROUPS, version, groups=groups)
 
     return answer
+
+
+class GivenToken:
+    """A provider that returns a token, or refuses."""
+
+    def __init__(self, answer: str | Refusal) -> None:
+        self.answer = answer
+
+    async def token(self) -> BearerToken:
+        if isinstance(self.answer, Refusal):
+            raise self.answer
+        return BearerToken(text=self.answer)
+
+
+def resolving(*addresses: str) -> Callable[[str, int], Coroutine[Any, Any, Sequence[str]]]:
+    """Return a resolver that finds these under any name."""
+
+    async def resolver(_host: str, _port: int) -> Sequence[str]:
+        return addresses
+
+    return resolver

@@ -11,6 +11,8 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.addresses import HostPort, SystemResolver, check, parse_host_port, refusal_reason
 from support.narrowing import of_type
 
+from .gateway_script import resolving
+
 
 @pytest.mark.parametrize(
     "text",
@@ -51,17 +53,13 @@ def test_allow_loopback_never_allows_metadata_unspecified_or_multicast(text: str
 
 
 async def test_only_a_checked_address_of_a_name_is_chosen() -> None:
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1", "169.254.169.254", "10.0.0.5")
-
     target = HostPort(host="kafka.example", port=9092)
+    resolver = resolving("127.0.0.1", "169.254.169.254", "10.0.0.5")
     assert await check(target, allow_loopback=False, resolver=resolver) == "10.0.0.5"
 
 
 async def test_name_with_nothing_but_refused_addresses_is_refused() -> None:
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1", "169.254.169.254")
-
+    resolver = resolving("127.0.0.1", "169.254.169.254")
     said = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolver)
     assert isinstance(said, KafkaProblem)
     assert said.kind is KafkaProblemKind.ADDRESS_REFUSED
@@ -70,10 +68,7 @@ async def test_name_with_nothing_but_refused_addresses_is_refused() -> None:
 
 async def test_refusal_says_what_allows_a_test_cluster_and_only_where_that_helps() -> None:
     async def said(text: str) -> str:
-        async def resolver(_host: str, _port: int) -> Sequence[str]:
-            return (text,)
-
-        refused = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolver)
+        refused = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolving(text))
         assert isinstance(refused, KafkaProblem)
         return refused.message
 

@@ -14,7 +14,7 @@ from kafka_frames import BadFrame, TooManyElements
 from staticgroup.core.group import KafkaProblemKind
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
 from staticgroup.kafka.wire import ELEMENTS_MAX, Api
-from unit.kafka.fake_broker import FakeBroker, Group
+from unit.kafka.fake_broker import Group
 from unit.kafka.test_wire import CALLS
 
 from .gateway_script import Kafka, kind
@@ -89,15 +89,13 @@ def test_as_many_partitions_as_a_frame_holds_are_read() -> None:
     assert group.members[0].assigned_partitions == 1_200_000
 
 
-async def test_a_group_that_is_a_bomb_is_named_and_keeps_no_other_from_being_read(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_a_group_that_is_a_bomb_is_named_and_keeps_no_other_from_being_read(kafka: Kafka) -> None:
     kafka.groups |= {"orders": Group(members=[("m", "orders-0")]), "other": Group(members=[("m", "other-0")])}
-    plain = broker._describe_groups
-    broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: (
+    plain = kafka.broker._describe_groups
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: (
         described(ELEMENTS_MAX + 1) if "orders" in request.groups else plain(request, version)
     )
-    broker.versions[Api.DESCRIBE_GROUPS] = (0, 5)
+    kafka.broker.versions[Api.DESCRIBE_GROUPS] = (0, 5)
     assert kind(await kafka.describe("orders")) is KafkaProblemKind.ANSWER_TOO_LARGE
     await kafka.read("other")
-    assert broker.connections == 1
+    assert kafka.broker.connections == 1

@@ -28,7 +28,6 @@ from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from staticgroup.kafka.login.shared_credentials import TokenFile
 from support.devcluster import kafka_tls
 from support.narrowing import of_type
-from unit.kafka.fake_broker import FakeBroker
 
 from .gateway_script import Kafka
 
@@ -259,9 +258,7 @@ def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
     assert replace(base, allow_loopback=True).fingerprint == full(allow_loopback=True).fingerprint
 
 
-async def test_canary_appears_nowhere_but_on_the_wire(
-    kafka: Kafka, broker: FakeBroker, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_canary_appears_nowhere_but_on_the_wire(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     """Everything is logged at DEBUG, asyncio's debug mode included; the password still shows up nowhere."""
     import asyncio
 
@@ -273,7 +270,7 @@ async def test_canary_appears_nowhere_but_on_the_wire(
     kafka.settings = replace(kafka.settings, sasl=login, name="shop/kafka")
     shown = [repr(kafka.settings), str(kafka.settings), kafka.settings.fingerprint, repr(kafka.gateway), repr(vars(kafka.gateway))]
     shown += [repr(outcome) for outcome in (await kafka.gateway.probe(kafka.settings), await kafka.describe("orders"))]
-    await broker.stop()
+    await kafka.broker.stop()
     shown += [repr(await kafka.gateway.describe(replace(kafka.settings, request_timeout_s=0.2), "orders"))]
     try:
         pickle.dumps(kafka.settings)
@@ -282,5 +279,5 @@ async def test_canary_appears_nowhere_but_on_the_wire(
     with pytest.raises(TypeError):
         asdict(kafka.settings)
     asyncio.get_running_loop().set_debug(False)
-    assert any(CANARY.encode() in frame for frame in broker.sasl_bytes)  # it was really used
+    assert any(CANARY.encode() in frame for frame in kafka.broker.sasl_bytes)  # it was really used
     assert [text for text in [*shown, caplog.text] if CANARY in text] == []

@@ -10,7 +10,8 @@ import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import KAFKA_3_7, FakeBroker, Group, element, respond
+from unit.kafka.answers import element, respond
+from unit.kafka.fake_broker import KAFKA_3_7, FakeBroker, Group
 
 from .gateway_script import Answer, Kafka, describing, first_then, kind, problem
 
@@ -53,17 +54,15 @@ async def test_kip_848_group_is_read_with_its_epochs(kafka: Kafka) -> None:
 
 
 @pytest.mark.parametrize("describe_version", [5, 6])
-async def test_dead_answer_for_a_modern_group_is_never_an_empty_group(
-    kafka: Kafka, broker: FakeBroker, describe_version: int
-) -> None:
+async def test_dead_answer_for_a_modern_group_is_never_an_empty_group(kafka: Kafka, describe_version: int) -> None:
     """DescribeGroups v5 says "Dead, no error" for a KIP-848 group; here after a conversion of the known type."""
-    broker.versions[15] = (0, describe_version)
+    kafka.broker.versions[15] = (0, describe_version)
     kafka.groups["orders"] = Group(members=[("m-0", "orders-0")])
     await kafka.describe("orders")
     kafka.groups["orders"].type = "consumer"
     view = await kafka.read("orders")
     assert (view.group_type, len(view.members)) == (GroupType.CONSUMER, 1)
-    assert broker.count(Api.LIST_GROUPS) == 2
+    assert kafka.broker.count(Api.LIST_GROUPS) == 2
     kafka.groups["orders"].type = "classic"
     view = await kafka.read("orders")
     assert (view.group_type, len(view.members)) == (GroupType.CLASSIC, 1)
@@ -130,22 +129,18 @@ async def test_right_withdrawn_while_the_coordinator_is_known_is_not_absence(kaf
 
 
 @pytest.mark.parametrize("versions", [None, {15: (0, 5)}], ids=["v6", "v5"])
-async def test_unknown_group_is_absent(
-    kafka: Kafka, broker: FakeBroker, versions: dict[int, tuple[int, int]] | None
-) -> None:
-    broker.versions |= versions or {}
+async def test_unknown_group_is_absent(kafka: Kafka, versions: dict[int, tuple[int, int]] | None) -> None:
+    kafka.broker.versions |= versions or {}
     assert await kafka.describe("orders") == GroupView(
-        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{broker.port}"
+        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{kafka.broker.port}"
     )
 
 
-async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(
-    kafka: Kafka, broker: FakeBroker, clock: Any
-) -> None:
+async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(kafka: Kafka, clock: Any) -> None:
     """A new coordinator may show nothing for a moment, without any error (seen on 4.4.0 after a kill)."""
     kafka.groups["orders"] = group = Group(members=[("m-0", "orders-0")])
     await kafka.describe("orders")
-    default = broker._describe_groups
+    default = kafka.broker._describe_groups
 
     def blind_once(request: Any, version: int) -> Any:
         kafka.groups.pop("orders", None)
@@ -153,9 +148,9 @@ async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(
         kafka.groups["orders"] = group
         return answer
 
-    listing = broker._list_groups
-    broker.handlers[Api.DESCRIBE_GROUPS] = first_then(blind_once, default, times=2)
-    broker.handlers[Api.LIST_GROUPS] = first_then(
+    listing = kafka.broker._list_groups
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = first_then(blind_once, default, times=2)
+    kafka.broker.handlers[Api.LIST_GROUPS] = first_then(
         lambda _request, version: respond(Api.LIST_GROUPS, version, error_code=0, groups=()), listing
     )
     view = await kafka.read("orders")

@@ -8,7 +8,8 @@ from typing import Any
 
 from staticgroup.core.group import GroupView, KafkaProblemKind, LeaveResult
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, Group, element, leave_answer, respond
+from unit.kafka.answers import element, leave_answer, respond
+from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, Group
 
 from .gateway_script import REMOVED, Kafka, describing, entry, first_then, kind
 
@@ -38,11 +39,9 @@ async def test_loading_coordinator_is_asked_again(kafka: Kafka, broker: FakeBrok
     assert broker.count(Api.LEAVE_GROUP) == 3
 
 
-async def test_coordinator_that_loads_for_ever_is_unavailable_within_the_deadline(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_coordinator_that_loads_for_ever_is_unavailable_within_the_deadline(kafka: Kafka) -> None:
     kafka.groups["orders"] = Group(members=[("m-0", "orders-0")])
-    broker.handlers[Api.DESCRIBE_GROUPS] = describing(broker, 14)
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = describing(kafka.broker, 14)
     outcome = await kafka.gateway.describe(replace(kafka.settings, request_timeout_s=0.3), "orders")
     assert kind(outcome) is KafkaProblemKind.COORDINATOR_UNAVAILABLE
 

@@ -117,19 +117,16 @@ async def test_group_that_such_a_broker_does_not_describe_is_not_called_absent_a
     assert "delete groups that are not used any more, or grant DESCRIBE" in problem(absent).message
 
 
-async def test_such_a_broker_of_an_older_release_is_asked_by_the_calls_that_it_has(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
-    broker.versions = {api: versions for api, versions in KAFKA_3_7.items() if api != Api.STREAMS_GROUP_DESCRIBE}
+async def test_such_a_broker_of_an_older_release_is_asked_by_the_calls_that_it_has(kafka: Kafka) -> None:
+    kafka.broker.versions = {api: versions for api, versions in KAFKA_3_7.items() if api != Api.STREAMS_GROUP_DESCRIBE}
     kafka.groups["g"] = Group(type="consumer", members=[("m", "i")])
-    broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
+    kafka.broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
     reading, absent = await asyncio.gather(kafka.describe("g"), kafka.describe("absent"))
     assert isinstance(reading, GroupView)
     assert kind(absent) is KafkaProblemKind.ANSWER_TOO_LARGE
 
 
-async def test_missing_right_is_named_though_a_broker_has_too_many_groups_to_list(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
-    broker.handlers |= {Api.LIST_GROUPS: lambda _request, _version: TOO_LARGE, Api.DESCRIBE_GROUPS: describing(broker, 30)}
+async def test_missing_right_is_named_though_a_broker_has_too_many_groups_to_list(kafka: Kafka) -> None:
+    kafka.broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: TOO_LARGE
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = describing(kafka.broker, 30)
     assert kind(await kafka.describe("g")) is KafkaProblemKind.NOT_AUTHORIZED

@@ -26,7 +26,8 @@ from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from support.narrowing import of_type
-from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, Group, respond, streams_left
+from unit.kafka.answers import respond, streams_left
+from unit.kafka.fake_broker import CLOSE, SILENT, FakeBroker, Group
 
 from .gateway_script import FENCED, REMOVED, RETRY, UNKNOWN, Kafka, entry, first_then, kind, problem
 
@@ -85,15 +86,13 @@ async def test_streams_group_on_its_way_is_read_with_its_members(kafka: Kafka, s
     assert kind(await kafka.describe("app")) is KafkaProblemKind.UNEXPECTED_ANSWER
 
 
-async def test_hidden_members_of_a_streams_group_are_a_missing_right_and_not_an_empty_group(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_hidden_members_of_a_streams_group_are_a_missing_right_and_not_an_empty_group(kafka: Kafka) -> None:
     kafka.groups["app"] = application()
 
     def hidden(_request: Any, version: int) -> Any:
-        return respond(Api.STREAMS_GROUP_DESCRIBE, version, groups=(broker.describe_streams("app", version, 29),))
+        return respond(Api.STREAMS_GROUP_DESCRIBE, version, groups=(kafka.broker.describe_streams("app", version, 29),))
 
-    broker.handlers[Api.STREAMS_GROUP_DESCRIBE] = hidden
+    kafka.broker.handlers[Api.STREAMS_GROUP_DESCRIBE] = hidden
     said = problem(await kafka.describe("app"))
     assert said.kind is KafkaProblemKind.NOT_AUTHORIZED
     assert said.missing_acl.startswith("DESCRIBE on the Topics that group 'app'")
@@ -122,17 +121,15 @@ async def test_streams_group_of_a_broker_that_does_not_describe_it_costs_no_othe
     assert broker.count(Api.LIST_GROUPS) == 1
 
 
-async def test_group_of_a_type_that_brokers_do_not_describe_any_more_is_looked_up_again(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_group_of_a_type_that_brokers_do_not_describe_any_more_is_looked_up_again(kafka: Kafka) -> None:
     """As where the protocol is switched off (streams.version 0), and the application goes back to the classic one."""
     kafka.groups["app"] = application()
     await kafka.read("app")
 
     def unsupported(_request: Any, version: int) -> Any:
-        return respond(Api.STREAMS_GROUP_DESCRIBE, version, groups=(broker.describe_streams("app", version, 35),))
+        return respond(Api.STREAMS_GROUP_DESCRIBE, version, groups=(kafka.broker.describe_streams("app", version, 35),))
 
-    broker.handlers[Api.STREAMS_GROUP_DESCRIBE] = unsupported
+    kafka.broker.handlers[Api.STREAMS_GROUP_DESCRIBE] = unsupported
     kafka.groups["app"] = Group(members=[*THREADS])
     assert kind(await kafka.describe("app")) is KafkaProblemKind.BROKER_TOO_OLD
     view = await kafka.read("app")
@@ -181,13 +178,11 @@ async def test_each_answer_is_of_its_own_member(kafka: Kafka, broker: FakeBroker
 
 
 @pytest.mark.parametrize(("code", "outcome"), [(25, UNKNOWN), (69, UNKNOWN), (82, FENCED), (7, RETRY), (13, RETRY), (15, RETRY)])
-async def test_outcome_of_one_member_is_never_asked_for_again(
-    kafka: Kafka, broker: FakeBroker, code: int, outcome: LeaveOutcome
-) -> None:
+async def test_outcome_of_one_member_is_never_asked_for_again(kafka: Kafka, code: int, outcome: LeaveOutcome) -> None:
     """CoordinatorOperationExceptionHelper maps writes of unknown fate to 7, 13 and 15."""
-    broker.handlers[HEARTBEAT] = coded({"app-2-1": code})
+    kafka.broker.handlers[HEARTBEAT] = coded({"app-2-1": code})
     assert (await leave(kafka.gateway, kafka.settings, leaving()[:1])).outcomes == (outcome,)
-    assert broker.count(HEARTBEAT) == 1
+    assert kafka.broker.count(HEARTBEAT) == 1
 
 
 @pytest.mark.parametrize("loss", [CLOSE, SILENT, b"\xff\xff\xff\xff\xff\xff"], ids=["closed", "silent", "garbage"])
@@ -200,23 +195,19 @@ async def test_lost_answer_is_retry_and_no_request_is_repeated(kafka: Kafka, bro
 
 
 @pytest.mark.parametrize("code", [14, 16])
-async def test_coordinator_that_did_nothing_about_anybody_is_asked_again(
-    kafka: Kafka, broker: FakeBroker, code: int
-) -> None:
+async def test_coordinator_that_did_nothing_about_anybody_is_asked_again(kafka: Kafka, code: int) -> None:
     kafka.groups["app"] = application()
     refused = coded(dict.fromkeys(("app-2-1", "app-2-2", "app-2-3"), code))
-    broker.handlers[HEARTBEAT] = first_then(refused, broker._streams_group_heartbeat, times=3)
+    kafka.broker.handlers[HEARTBEAT] = first_then(refused, kafka.broker._streams_group_heartbeat, times=3)
     assert (await leave(kafka.gateway, kafka.settings, leaving())).outcomes == (REMOVED,) * 3
-    assert broker.count(HEARTBEAT) == 6
+    assert kafka.broker.count(HEARTBEAT) == 6
 
 
 @pytest.mark.parametrize("code", [14, 16, 30, 42])
-async def test_refusal_beside_a_removal_is_decided_afresh_and_not_repeated(
-    kafka: Kafka, broker: FakeBroker, code: int
-) -> None:
-    broker.handlers[HEARTBEAT] = coded({"app-2-2": code})
+async def test_refusal_beside_a_removal_is_decided_afresh_and_not_repeated(kafka: Kafka, code: int) -> None:
+    kafka.broker.handlers[HEARTBEAT] = coded({"app-2-2": code})
     assert (await leave(kafka.gateway, kafka.settings, leaving())).outcomes == (REMOVED, RETRY, REMOVED)
-    assert broker.count(HEARTBEAT) == 3
+    assert kafka.broker.count(HEARTBEAT) == 3
 
 
 async def test_leave_without_the_right_names_it(kafka: Kafka, broker: FakeBroker) -> None:
@@ -226,9 +217,7 @@ async def test_leave_without_the_right_names_it(kafka: Kafka, broker: FakeBroker
     assert broker.count(HEARTBEAT) == 3
 
 
-async def test_leave_of_nobody_or_of_half_an_identity_is_refused_before_any_connection(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_leave_of_nobody_or_of_half_an_identity_is_refused_before_any_connection(kafka: Kafka) -> None:
     """With the member id alone the coordinator removes the member that has it, static or not."""
     for name in ("member_id", "instance_id"):
         half = entry("m-1", "app-2-1")
@@ -236,7 +225,7 @@ async def test_leave_of_nobody_or_of_half_an_identity_is_refused_before_any_conn
         for entries in ([], [half]):
             with pytest.raises(ValueError, match="refused"):
                 await leave(kafka.gateway, kafka.settings, entries)
-    assert broker.connections == 0
+    assert kafka.broker.connections == 0
 
 
 @pytest.mark.parametrize("name", ["member_id", "instance_id"])

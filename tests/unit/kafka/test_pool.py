@@ -79,10 +79,6 @@ def server_context(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def to_loopback(_host: str, _port: int) -> Sequence[str]:
-    return ("127.0.0.1",)
-
-
 @pytest.mark.parametrize("scheme", ["plain", "tls"])
 async def test_silent_server_is_given_up_at_the_deadline(
     gateway: KioGateway, raw_servers: list[RawServer], scheme: str
@@ -216,10 +212,8 @@ async def test_loopback_bootstrap_is_refused_without_a_connection(kafka: Kafka, 
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "0.0.0.0", "::ffff:169.254.169.254"])
-async def test_broker_that_advertises_a_refused_address_is_not_followed(
-    kafka: Kafka, broker: FakeBroker, host: str
-) -> None:
-    broker.advertised = (host, 80)
+async def test_broker_that_advertises_a_refused_address_is_not_followed(kafka: Kafka, host: str) -> None:
+    kafka.broker.advertised = (host, 80)
     outcome = await kafka.describe("orders")
     assert kind(outcome) is KafkaProblemKind.ADDRESS_REFUSED
 
@@ -251,24 +245,14 @@ async def test_checked_address_is_dialled_and_the_name_verified(authority: Path)
     await broker.stop()
 
 
-async def test_groups_share_one_connection_per_broker(kafka: Kafka, broker: FakeBroker) -> None:
-    kafka.groups |= {f"g-{n}": Group(members=[("m", "i")]) for n in range(20)}
-    for _round in range(3):
-        await asyncio.gather(*(kafka.describe(f"g-{n}") for n in range(20)))
-    assert broker.connections == 1
-    assert kafka.gateway.socket_count() == 1
-
-
-async def test_idle_connection_is_renewed_before_the_broker_would_close_it(
-    kafka: Kafka, broker: FakeBroker, clock: Any
-) -> None:
+async def test_idle_connection_is_renewed_before_the_broker_would_close_it(kafka: Kafka, clock: Any) -> None:
     await kafka.gateway.probe(kafka.settings)
     clock.now_s += 8 * 60
     await kafka.gateway.probe(kafka.settings)
-    assert broker.connections == 1
+    assert kafka.broker.connections == 1
     clock.now_s += 9 * 60 + 1
     await kafka.gateway.probe(kafka.settings)
-    assert (broker.connections, kafka.gateway.socket_count()) == (2, 1)
+    assert (kafka.broker.connections, kafka.gateway.socket_count()) == (2, 1)
 
 
 def sasl(settings: ConnectionSettings, password: str, username: str = "op") -> ConnectionSettings:
@@ -276,32 +260,28 @@ def sasl(settings: ConnectionSettings, password: str, username: str = "op") -> C
     return replace(settings, sasl=SaslSettings(mechanism=mechanism, username=username, password=SecretText(password)))
 
 
-async def test_sasl_connection_is_renewed_by_age_and_others_are_not(
-    kafka: Kafka, broker: FakeBroker, clock: Any
-) -> None:
+async def test_sasl_connection_is_renewed_by_age_and_others_are_not(kafka: Kafka, clock: Any) -> None:
     """aiokafka does not re-authenticate (KIP-368); managed brokers end sessions after an hour."""
     with_login = sasl(kafka.settings, "secret")
     for _step in range(10):  # 63 minutes, never idle for long
         await kafka.gateway.probe(kafka.settings)
         await kafka.gateway.probe(with_login)
         clock.now_s += 7 * 60
-    assert broker.connections == 1 + 2
-    assert broker.most_open <= 1 + 2
+    assert kafka.broker.connections == 1 + 2
+    assert kafka.broker.most_open <= 1 + 2
 
 
-async def test_busy_old_connection_finishes_its_request_beside_the_new_one(
-    kafka: Kafka, broker: FakeBroker, clock: Any
-) -> None:
+async def test_busy_old_connection_finishes_its_request_beside_the_new_one(kafka: Kafka, clock: Any) -> None:
     kafka.groups["orders"] = Group(members=[("m", "i")])
     with_login = sasl(kafka.settings, "secret")
     await kafka.gateway.describe(with_login, "orders")
-    broker.handlers[Api.DESCRIBE_CONFIGS] = lambda _request, _version: SILENT
+    kafka.broker.handlers[Api.DESCRIBE_CONFIGS] = lambda _request, _version: SILENT
     waiting = asyncio.ensure_future(kafka.gateway.bounds(replace(with_login, request_timeout_s=2.0), "orders"))
-    await broker.has_seen(Api.DESCRIBE_CONFIGS)
+    await kafka.broker.has_seen(Api.DESCRIBE_CONFIGS)
     for _renewal in range(3):
         clock.now_s += 51 * 60
         assert isinstance(await kafka.gateway.describe(with_login, "orders"), GroupView)
-        assert broker.open_now <= 2
+        assert kafka.broker.open_now <= 2
     waiting.cancel()
 
 
@@ -324,13 +304,11 @@ async def test_settings_shared_by_two_names_stay_while_one_of_them_rotates(kafka
     assert broker.connections == 2
 
 
-async def test_operation_under_way_ends_well_when_its_settings_are_rotated_away(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_operation_under_way_ends_well_when_its_settings_are_rotated_away(kafka: Kafka) -> None:
     kafka.groups["orders"] = Group(members=[("m", "i")])
     old = replace(kafka.settings, name="shop/kafka")
     under_way = asyncio.ensure_future(kafka.gateway.describe(old, "orders"))
-    await broker.has_seen(Api.DESCRIBE_GROUPS)
+    await kafka.broker.has_seen(Api.DESCRIBE_GROUPS)
     await kafka.gateway.probe(sasl(old, "new"))
     assert isinstance(await under_way, GroupView)
     assert kafka.gateway.socket_count() == 1

@@ -93,16 +93,14 @@ async def test_broker_that_lets_in_and_then_answers_nothing_is_left_alone_too(ka
     assert {o.kind for o in outcomes if isinstance(o, KafkaProblem)} == {KafkaProblemKind.UNREACHABLE}
 
 
-async def test_connection_that_had_worked_and_was_cut_is_dialled_again_at_once(
-    kafka: Kafka, broker: FakeBroker
-) -> None:
+async def test_connection_that_had_worked_and_was_cut_is_dialled_again_at_once(kafka: Kafka) -> None:
     """A packet filter that forgot a connection swallows what is sent over it; the broker itself is well."""
     kafka.groups["orders"] = Group(state="Empty")
     kafka.settings = replace(kafka.settings, request_timeout_s=TIMEOUT_S)
     await kafka.read("orders")
-    broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: SILENT
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: SILENT
     assert isinstance(await kafka.describe("orders"), KafkaProblem)
-    del broker.handlers[Api.DESCRIBE_GROUPS]
+    del kafka.broker.handlers[Api.DESCRIBE_GROUPS]
     await kafka.read("orders")
 
 

@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -70,19 +71,29 @@ async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: Aio
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
 
-async def test_silent_server_ends_in_the_call_timeout() -> None:
+@asynccontextmanager
+async def at_silent_server() -> AsyncIterator[tuple[Transport, list[asyncio.StreamWriter]]]:
+    """Connect to a server that never answers, with what was opened there."""
+    opened: list[asyncio.StreamWriter] = []
+
     async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
         await reader.read()
         writer.close()
 
     listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
     configuration = FakeApiServer().configuration()
     configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    made = connect(configuration)
-    impatient = Transport(made._client, call_timeout_s=0.05)
-    outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
-    await made.close()
+    transport = connect(configuration)
+    yield transport, opened
+    await transport.close()
     listener.close()
+
+
+async def test_silent_server_ends_in_the_call_timeout() -> None:
+    async with at_silent_server() as (made, _):
+        impatient = Transport(made._client, call_timeout_s=0.05)
+        outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
 
@@ -98,27 +109,14 @@ async def test_calls_are_answered_however_many_watches_are_open(server: FakeApiS
 
 
 async def test_calls_in_parallel_use_a_limited_number_of_connections() -> None:
-    opened = 0
-
-    async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal opened
-        opened += 1
-        await reader.read()
-        writer.close()
-
-    listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
-    configuration = FakeApiServer().configuration()
-    configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    transport = connect(configuration)
-    calls = [asyncio.create_task(transport.call("list", PODS)) for _ in range(2 * CONNECTIONS_MAX)]
-    await eventually(lambda: opened >= CONNECTIONS_MAX)
-    await asyncio.wait(calls, timeout=0.2)
-    assert opened == CONNECTIONS_MAX
-    for call in calls:
-        call.cancel()
-    await asyncio.gather(*calls, return_exceptions=True)
-    await transport.close()
-    listener.close()
+    async with at_silent_server() as (transport, opened):
+        calls = [asyncio.create_task(transport.call("list", PODS)) for _ in range(2 * CONNECTIONS_MAX)]
+        await eventually(lambda: len(opened) >= CONNECTIONS_MAX)
+        await asyncio.wait(calls, timeout=0.2)
+        assert len(opened) == CONNECTIONS_MAX
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_secret_is_decoded_and_a_broken_one_does_not_leak(

@@ -45,6 +45,15 @@ class KafkaWorld:
         self.table.on_exit = lambda node, pod_uid, container, exit_code: self.exits.append((pod_uid, exit_code))
         self.gateway = ModelKafkaGateway(self.cluster, name="operator-a", rng=random.Random(1))
 
+    @classmethod
+    async def running(cls, count: int = 3, *, after_s: float = 60.0, **options: Any) -> KafkaWorld:
+        """Return a world in which so many pods were started a while ago."""
+        world = cls(**options)
+        for number in range(count):
+            world.start(number)
+        await asyncio.sleep(after_s)
+        return world
+
     def configure(self, *, container: dict[str, Any] | None = None, **consumer: Any) -> None:
         """Set what containers that start from now on run."""
         settings = ConsumerSettings(group_id=GROUP, topics=("orders",), **consumer)

@@ -8,7 +8,7 @@ import pytest
 
 from coordinator_model.base.errors import ErrorCode
 from coordinator_model.base.image import TopicImage
-from coordinator_model.base.messages import Request, SyncGroupRequest
+from coordinator_model.base.messages import Request
 from simulator.clients.partition_meter import PartitionMeter
 from simulator.clients.settings import JAVA, LIBRARIES, LIBRDKAFKA, SARAMA
 from simulator.kafka.network import Exchange
@@ -23,10 +23,7 @@ PROTOCOLS = ("classic", "consumer")
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @simulated
 async def test_a_group_starts_and_all_partitions_are_worked_on_once(protocol: str) -> None:
-    world = KafkaWorld(protocol=protocol)
-    for number in range(3):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(protocol=protocol)
     view = await world.view()
     assert {m.instance_id for m in view.members} == {"web-0", "web-1", "web-2"}
     assert view.state == "Stable"
@@ -43,10 +40,7 @@ async def test_a_group_starts_and_all_partitions_are_worked_on_once(protocol: st
 @simulated
 async def test_a_static_member_that_bounces_within_its_session_costs_no_rebalance(protocol: str, library: str) -> None:
     """KIP-345 case 6.1 (GroupMetadataManagerTest, static member rejoins while Stable); KIP-848: epoch -2 and back."""
-    world = KafkaWorld(protocol=protocol, library=LIBRARIES[library])
-    for number in range(3):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(protocol=protocol, library=LIBRARIES[library])
     rounds, revoked = set(world.meter.rounds), world.meter.revoked
     before = await world.member_of("web-1")
     world.terminate("uid-1")
@@ -82,39 +76,9 @@ async def test_a_killed_member_is_gone_after_its_session_and_the_others_take_ove
     assert world.exits == [("uid-2", 137)]
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@simulated
-async def test_a_dynamic_member_leaves_when_it_is_closed(protocol: str) -> None:
-    world = KafkaWorld(protocol=protocol)
-    for number in range(2):
-        world.start(number, KAFKA_GROUP_INSTANCE_ID="")
-    await asyncio.sleep(60)
-    assert [m.instance_id for m in (await world.view()).members] == [None, None]
-    world.terminate("uid-0")
-    await asyncio.sleep(20)
-    assert len((await world.view()).members) == 1
-    assert world.owner("uid-1") == PARTITIONS
-
-
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@simulated
-async def test_a_static_member_set_to_leave_on_close_is_gone_at_once(protocol: str) -> None:
-    """KIP-1092: CloseOptions LEAVE_GROUP."""
-    world = KafkaWorld(protocol=protocol, close="leave")
-    for number in range(2):
-        world.start(number)
-    await asyncio.sleep(60)
-    world.terminate("uid-0")
-    await asyncio.sleep(2)
-    assert not await world.member_of("web-0")
-
-
 @simulated
 async def test_an_eager_rebalance_takes_every_partition_from_everybody() -> None:
-    world = KafkaWorld()
-    for number in range(3):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running()
     revoked, rebalances, idle_s = world.meter.revoked, world.meter.rebalances, world.meter.idle_s
     world.start(3)
     await asyncio.sleep(60)
@@ -125,34 +89,9 @@ async def test_an_eager_rebalance_takes_every_partition_from_everybody() -> None
 
 
 @simulated
-async def test_a_returned_java_leader_leads_again_without_assigning_again() -> None:
-    """KIP-814: JoinGroup v9 answers the leader with skipAssignment; only it notices new topics."""
-    world = KafkaWorld(library=JAVA)
-    world.start(0)
-    await asyncio.sleep(30)
-    synced: list[SyncGroupRequest] = []
-
-    def note(asking: Exchange | None, request: Request) -> None:
-        if asking is not None and isinstance(request, SyncGroupRequest):
-            synced.append(request)
-
-    world.cluster.shard(GROUP).on_request = note
-    world.terminate("uid-0")
-    await asyncio.sleep(5)
-    world.start(0, "uid-0b")
-    await asyncio.sleep(10)
-    assert [request.assignments for request in synced] == [()]
-    world.cluster.image = TopicImage({"orders": PARTITIONS + 1})
-    await asyncio.sleep(60)
-    assert world.owner("uid-0b") == PARTITIONS + 1
-
-
-@simulated
 async def test_a_returned_librdkafka_leader_believes_that_it_follows() -> None:
     """The gap that KIP-814 closed: below JoinGroup v9 no client watches the topics until the next rebalance."""
-    world = KafkaWorld(library=LIBRDKAFKA)
-    world.start(0)
-    await asyncio.sleep(30)
+    world = await KafkaWorld.running(1, after_s=30.0, library=LIBRDKAFKA)
     world.terminate("uid-0")
     await asyncio.sleep(5)
     world.start(0, "uid-0b")
@@ -163,24 +102,9 @@ async def test_a_returned_librdkafka_leader_believes_that_it_follows() -> None:
 
 
 @simulated
-async def test_classic_java_that_is_fenced_by_a_second_process_exits() -> None:
-    """FENCED_INSTANCE_ID is fatal in the Java consumer (AbstractCoordinator)."""
-    world = KafkaWorld(library=JAVA)
-    world.start(0)
-    await asyncio.sleep(30)
-    world.start(0, "uid-0-twin")
-    await asyncio.sleep(30)
-    assert world.exits == [("uid-0", 1)]
-    assert world.owner("uid-0-twin") == PARTITIONS
-    assert 0 < world.meter.double_s <= 15 * PARTITIONS, "both worked until the next beat of the fenced one"
-
-
-@simulated
 async def test_classic_librdkafka_that_is_fenced_goes_on_with_its_partitions() -> None:
     """Seen with librdkafka 2.16: one fatal message, no exit, out of the group for good."""
-    world = KafkaWorld(library=LIBRDKAFKA)
-    world.start(0)
-    await asyncio.sleep(30)
+    world = await KafkaWorld.running(1, after_s=30.0, library=LIBRDKAFKA)
     first = await world.member_of("web-0")
     world.start(0, "uid-0-twin")
     await asyncio.sleep(200)
@@ -208,9 +132,7 @@ async def test_two_sarama_processes_with_one_id_fence_each_other_for_ever() -> N
 @simulated
 async def test_kip848_java_that_meets_an_unreleased_id_exits_until_the_session_has_expired() -> None:
     """Seen with Java 4.4: UnreleasedInstanceIdException from poll; restarted again and again until 45 s are over."""
-    world = KafkaWorld(protocol="consumer", library=JAVA)
-    world.start(0)
-    await asyncio.sleep(30)
+    world = await KafkaWorld.running(1, after_s=30.0, protocol="consumer", library=JAVA)
     world.kill("uid-0")
     killed_s = world.loop.time()
     await asyncio.sleep(0.1)
@@ -231,9 +153,7 @@ async def test_kip848_java_that_meets_an_unreleased_id_exits_until_the_session_h
 @simulated
 async def test_kip848_librdkafka_that_meets_an_unreleased_id_stays_silent_for_ever() -> None:
     """Seen with librdkafka 2.16: alive and not in the group, long after the expiry."""
-    world = KafkaWorld(protocol="consumer", library=LIBRDKAFKA)
-    world.start(0)
-    await asyncio.sleep(30)
+    world = await KafkaWorld.running(1, after_s=30.0, protocol="consumer", library=LIBRDKAFKA)
     world.kill("uid-0")
     world.start(0, "uid-0b")
     await asyncio.sleep(300)
@@ -259,10 +179,7 @@ async def test_kip848_member_whose_join_answer_was_lost_blocks_itself() -> None:
 @simulated
 async def test_a_live_member_that_is_removed_notices_and_joins_again(protocol: str) -> None:
     """A removal of a live member does nothing lasting: UNKNOWN_MEMBER_ID, then a new join."""
-    world = KafkaWorld(protocol=protocol)
-    for number in range(2):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(2, protocol=protocol)
     victim = await world.member_of("web-1")
     entry = LeaveEntry(member_id=victim, instance_id="web-1")
     assert isinstance(await world.gateway.leave(CONNECTION, GROUP, [entry]), LeaveResult)
@@ -276,9 +193,7 @@ async def test_a_live_member_that_is_removed_notices_and_joins_again(protocol: s
 @simulated
 async def test_several_threads_take_numbered_ids(protocol: str) -> None:
     """StreamsConfig counts its threads from 1."""
-    world = KafkaWorld(protocol=protocol, threads=3)
-    world.start(0)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(1, after_s=60.0, protocol=protocol, threads=3)
     assert {m.instance_id for m in (await world.view()).members} == {"web-0-1", "web-0-2", "web-0-3"}
     assert world.owner("uid-0") == PARTITIONS
 
@@ -287,10 +202,7 @@ async def test_several_threads_take_numbered_ids(protocol: str) -> None:
 @simulated
 async def test_new_partitions_are_noticed(protocol: str) -> None:
     """Classic: the leader watches its topics (ConsumerCoordinator.rejoinNeededOrPending); KIP-848: the coordinator."""
-    world = KafkaWorld(protocol=protocol)
-    for number in range(2):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(2, protocol=protocol)
     world.cluster.image = TopicImage({"orders": PARTITIONS + 2})
     await asyncio.sleep(60)
     assert world.owner("uid-0") + world.owner("uid-1") == PARTITIONS + 2

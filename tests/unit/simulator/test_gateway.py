@@ -42,14 +42,6 @@ PRINCIPAL = CONNECTION.principal
 TASKS = ("active_tasks", "standby_tasks", "warmup_tasks")
 
 
-async def _world(protocol: str = "classic", **options: object) -> KafkaWorld:
-    world = KafkaWorld(protocol=protocol, **options)  # type: ignore[arg-type]
-    for number in range(3):
-        world.start(number)
-    await asyncio.sleep(60)
-    return world
-
-
 async def _entry(world: KafkaWorld, instance_id: str) -> LeaveEntry:
     return LeaveEntry(member_id=await world.member_of(instance_id), instance_id=instance_id, reason="scaled 3→2")
 
@@ -57,7 +49,7 @@ async def _entry(world: KafkaWorld, instance_id: str) -> LeaveEntry:
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @simulated
 async def test_a_group_is_read_completely(protocol: str) -> None:
-    world = await _world(protocol)
+    world = await KafkaWorld.running(protocol=protocol)
     view = await world.view()
     assert view.group_type is (GroupType.CLASSIC if protocol == "classic" else GroupType.CONSUMER)
     assert view.is_settled
@@ -67,17 +59,10 @@ async def test_a_group_is_read_completely(protocol: str) -> None:
     assert view.coordinator == f"{world.cluster.locate(GROUP)}@{address.host}:{address.port}"
 
 
-@simulated
-async def test_a_group_without_a_join_is_absent() -> None:
-    world = KafkaWorld()
-    view = of_type(GroupView, await world.gateway.describe(CONNECTION, "nobody"))
-    assert view.group_type is GroupType.ABSENT
-
-
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 @simulated
 async def test_a_leave_is_a_compare_and_set_and_is_recorded(protocol: str) -> None:
-    world = await _world(protocol)
+    world = await KafkaWorld.running(protocol=protocol)
     right = await _entry(world, "web-2")
     wrong = LeaveEntry(member_id=right.member_id, instance_id="web-1")
     unknown = LeaveEntry(member_id=right.member_id, instance_id="web-9")
@@ -135,9 +120,7 @@ async def test_a_streams_group_is_read_completely_and_its_departed_threads_leave
     assert isinstance(result, LeaveResult)
     assert result.outcomes == (LeaveOutcome.FENCED, LeaveOutcome.REMOVED, LeaveOutcome.REMOVED)
     after = await world.view()
-    assert {m.instance_id for m in after.members} == {
-        f"web-{pod}-{thread}" for pod in range(2) for thread in (1, 2)
-    }
+    assert {m.instance_id for m in after.members} == {f"web-{pod}-{thread}" for pod in range(2) for thread in (1, 2)}
     sent = {w.members: w.codes for w in world.gateway.leaves[1:]}
     codes = {"web-1-1": 82, "web-2-1": 0, "web-2-2": 0}
     assert sent == {((e.member_id, e.instance_id),): (codes[e.instance_id],) for e in (wrong, *entries)}
@@ -164,7 +147,7 @@ async def test_a_crashed_thread_of_a_streams_group_leaves_for_a_while_and_keeps_
 @simulated
 async def test_a_temporary_leave_is_a_compare_and_set_and_lets_the_successor_in() -> None:
     """GroupMetadataManager.consumerGroupLeave; the session's timer and the partitions stay."""
-    world = await _world("consumer")
+    world = await KafkaWorld.running(protocol="consumer")
     ghost = await world.member_of("web-2")
     world.kill("uid-2")
     before = await world.view()
@@ -192,7 +175,7 @@ async def test_a_temporary_leave_is_a_compare_and_set_and_lets_the_successor_in(
 
 @simulated
 async def test_a_leave_whose_answer_is_lost_is_not_repeated_and_may_have_happened() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     entry = await _entry(world, "web-2")
     world.kill("uid-2")
     world.gateway.link.answers_to_lose = 1
@@ -208,7 +191,7 @@ async def test_a_leave_whose_answer_is_lost_is_not_repeated_and_may_have_happene
 
 @simulated
 async def test_a_leave_waits_for_a_coordinator_that_is_loading() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     entry = await _entry(world, "web-2")
     world.cluster.refuse(GROUP, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, for_s=2.0)
     result = of_type(LeaveResult, await world.gateway.leave(CONNECTION, GROUP, [entry]))
@@ -218,18 +201,8 @@ async def test_a_leave_waits_for_a_coordinator_that_is_loading() -> None:
 
 
 @simulated
-async def test_a_read_follows_the_coordinator_to_another_broker() -> None:
-    world = await _world()
-    before = (await world.view()).coordinator
-    world.cluster.fail_over(GROUP, outage_s=0.3)
-    after = await world.view()
-    assert after.coordinator != before
-    assert len(after.members) == 3
-
-
-@simulated
 async def test_a_cluster_that_is_down_is_a_problem_and_then_well_again() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     for node_id in world.cluster.brokers:
         world.cluster.kill_broker(node_id)
     problem = of_type(KafkaProblem, await world.gateway.describe(CONNECTION, GROUP))
@@ -242,7 +215,7 @@ async def test_a_cluster_that_is_down_is_a_problem_and_then_well_again() -> None
 
 @simulated
 async def test_a_cut_link_ends_at_the_deadline() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     world.gateway.link.is_cut = True
     asked_s = world.loop.time()
     problem = of_type(KafkaProblem, await world.gateway.describe(CONNECTION, GROUP))
@@ -255,7 +228,7 @@ async def test_a_cut_link_ends_at_the_deadline() -> None:
 
 @simulated
 async def test_a_dead_operator_is_refused_and_leaves_no_record() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     entry = await _entry(world, "web-2")
     world.gateway.kill()
     answer = await world.gateway.leave(CONNECTION, GROUP, [entry])
@@ -267,7 +240,7 @@ async def test_a_dead_operator_is_refused_and_leaves_no_record() -> None:
 
 @simulated
 async def test_a_leave_on_the_wire_is_applied_though_its_operator_was_killed() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     entry = await _entry(world, "web-2")
     world.kill("uid-2")
     operator: Process = world.loop.process("operator-a")
@@ -289,7 +262,7 @@ async def test_a_leave_on_the_wire_is_applied_though_its_operator_was_killed() -
 )
 @simulated
 async def test_missing_rights_are_named(operation: str, missing: str) -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     all_granted = of_type(GroupRights, await world.gateway.describe_rights(CONNECTION, GROUP))
     assert all_granted.missing == ()
     world.cluster.deny(PRINCIPAL, operation)
@@ -299,7 +272,7 @@ async def test_missing_rights_are_named(operation: str, missing: str) -> None:
 
 @simulated
 async def test_without_describe_nothing_is_read() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     world.cluster.deny(PRINCIPAL, "DESCRIBE")
     await asyncio.sleep(1)
     problem = of_type(KafkaProblem, await world.gateway.describe(CONNECTION, GROUP))
@@ -311,7 +284,7 @@ async def test_without_describe_nothing_is_read() -> None:
 @simulated
 async def test_members_hidden_for_want_of_a_topic_right_are_no_empty_group_consumer() -> None:
     """ConsumerGroupDescribe answers 29 and no members without DESCRIBE on the topics."""
-    world = await _world("consumer")
+    world = await KafkaWorld.running(protocol="consumer")
     world.cluster.deny(PRINCIPAL, "DESCRIBE_TOPIC")
     problem = of_type(KafkaProblem, await world.gateway.describe(CONNECTION, GROUP))
     assert problem.kind is KafkaProblemKind.NOT_AUTHORIZED
@@ -320,7 +293,7 @@ async def test_members_hidden_for_want_of_a_topic_right_are_no_empty_group_consu
 @simulated
 async def test_a_stale_read_that_knows_no_group_is_not_believed() -> None:
     """Seen on 4.4.0: for a moment after a fail-over an existing group read as GROUP_ID_NOT_FOUND."""
-    world = await _world()
+    world = await KafkaWorld.running()
     await world.view()
     world.cluster.read_stale(GROUP, behind_s=1000.0, for_s=1.0)
     view = await world.view()
@@ -329,7 +302,7 @@ async def test_a_stale_read_that_knows_no_group_is_not_believed() -> None:
 
 @simulated
 async def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
-    world = await _world(brokers=BrokerSettings(group_max_session_timeout_ms=300_000))
+    world = await KafkaWorld.running(brokers=BrokerSettings(group_max_session_timeout_ms=300_000))
     world.cluster.group_configs[GROUP] = {"consumer.session.timeout.ms": "500000"}
     bounds = of_type(BrokerBounds, await world.gateway.bounds(CONNECTION, GROUP))
     assert bounds.misfits == {"consumer.session.timeout.ms": 60_000}
@@ -342,7 +315,7 @@ async def test_bounds_are_those_of_the_brokers_and_of_the_group() -> None:
 
 @simulated
 async def test_the_probe_returns_the_cluster_id_and_another_cluster_is_refused() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     facts = of_type(ClusterFacts, await world.gateway.probe(CONNECTION))
     assert facts.cluster_id == world.cluster.cluster_id
     assert len(facts.brokers) == 3
@@ -353,7 +326,7 @@ async def test_the_probe_returns_the_cluster_id_and_another_cluster_is_refused()
 
 @simulated
 async def test_two_operators_have_links_of_their_own() -> None:
-    world = await _world()
+    world = await KafkaWorld.running()
     second = ModelKafkaGateway(world.cluster, name="operator-b", rng=random.Random(2))
     world.gateway.link.is_cut = True
     of_type(GroupView, await second.describe(CONNECTION, GROUP))

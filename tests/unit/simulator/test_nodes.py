@@ -214,9 +214,7 @@ async def test_set_of_an_old_controller_labels_no_ordinal_and_a_newer_one_leaves
 @up()
 async def test_phase_that_somebody_else_writes_leaves_the_containers_to_the_kubelet(world: PlainWorld) -> None:
     """One entry for each manager; a field that changes is taken from its owner."""
-    world.server.patch(
-        PODS, "shop", "web-2", {"status": {"phase": "Failed"}}, subresource="status", manager="kueue"
-    )
+    world.server.patch(PODS, "shop", "web-2", {"status": {"phase": "Failed"}}, subresource="status", manager="kueue")
     owned = {e["manager"]: set(e["fieldsV1"]["f:status"]) for e in world.pods[2]["metadata"]["managedFields"]}
     assert owned == {"kubelet": {"f:containerStatuses"}, "kueue": {"f:phase"}}
 

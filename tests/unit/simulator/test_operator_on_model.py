@@ -12,14 +12,12 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
+from simulator.kubernetes.objects import STATEFULSETS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.objects import Json as Object
 from simulator.kubernetes.users import stateful_set
 from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
-from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.runtime.process.health import WATCH_AGE_MAX_S
-from support.narrowing import some
 
 from .plain_world import PlainWorld, static_group
 from .virtual_time import simulate, simulated
@@ -34,27 +32,6 @@ async def populated(world: PlainWorld, replicas: int = 3) -> None:
     await world.until(lambda: (world.status.get("members") or {}).get("joined") == replicas)
 
 
-def last_traced_s(world: PlainWorld, what: str) -> float:
-    """Return when something was last done, in virtual seconds."""
-    return [entry.at_s for entry in world.trace.select(what=what)][-1]
-
-
-@simulated
-async def test_scale_down_is_followed_by_a_leave_after_the_kubelet_certified_the_end() -> None:
-    """docs/design.md, the order of a removal: not before E1, and at once after it."""
-    world = PlainWorld()
-    world.start_operator()
-    await populated(world)
-    departed = world.id_of(2)
-    assert set(world.kafka.members) == {world.id_of(n) for n in range(3)}
-    world.users.scale("shop", "web", 2)
-    await world.until(lambda: world.left)
-    assert world.left == [departed]
-    assert 0 < world.loop.time() - last_traced_s(world, "status written") < 2.5
-    await world.until(lambda: (world.status.get("lastRemoval") or {}).get("instanceId") == departed)
-    assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
-
-
 @simulated
 async def test_pods_receive_what_the_operator_decided() -> None:
     world = PlainWorld()
@@ -65,19 +42,6 @@ async def test_pods_receive_what_the_operator_decided() -> None:
         environment = world.processes.running[uid_of(pod), "app"][1]
         assert environment["KAFKA_GROUP_INSTANCE_ID"] == world.id_of(n)
         assert environment["KAFKA_SESSION_TIMEOUT_MS"] == str(world.status["injected"]["sessionTimeoutMs"])
-
-
-@simulated
-async def test_roll_is_followed_by_no_leave() -> None:
-    world = PlainWorld()
-    world.start_operator()
-    await populated(world)
-    before = {uid_of(p) for p in world.pods}
-    world.users.roll("shop", "web")
-    await world.until(lambda: not before & {uid_of(p) for p in world.pods} and len(world.pods) == 3)
-    await asyncio.sleep(60)
-    assert world.left == []
-    assert world.status["members"]["joined"] == 3
 
 
 @pytest.mark.parametrize(
@@ -107,26 +71,6 @@ async def test_old_ids_leave_after_a_change_of_template_when_the_new_ones_are_co
     await asyncio.sleep(400)
     assert set(world.left) == (old_ids if leaves else set())
     assert set(world.kafka.members) == (new_ids if leaves else old_ids | new_ids)
-
-
-@simulated
-async def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
-    """Its object is gone and its process lives: nothing that the model writes certifies it."""
-    world = PlainWorld()
-    world.start_operator()
-    await populated(world)
-    pod = world.pods[2]
-    node = world.cluster.nodes[pod["spec"]["nodeName"]]
-    node.freeze_kubelet()
-    world.users.scale("shop", "web", 2)
-    await world.until(lambda: is_terminating(world.pods[2]))
-    world.users.delete_pod("shop", "web-2", grace_s=0)
-    await asyncio.sleep(120)
-    assert world.processes.is_running(uid_of(pod), "app")
-    node.thaw_kubelet()
-    await asyncio.sleep(120)
-    assert not world.processes.is_running(uid_of(pod), "app")
-    assert world.left == [], "an end that nobody wrote down is no evidence"
 
 
 @pytest.mark.parametrize(
@@ -172,40 +116,6 @@ async def test_second_operator_takes_over_when_the_first_is_killed_and_not_befor
     assert 3 < world.loop.time() - killed_s < 8
     await world.until(lambda: world.left)
     assert world.left == [world.id_of(2)]
-
-
-@simulated
-async def test_frozen_operator_does_not_write_when_it_goes_on() -> None:
-    """A long pause: the Lease has another holder by then, and the process ends instead of writing."""
-    world = PlainWorld()
-    first, operator, _ = world.start_operator("operator-a")
-    await populated(world)
-    world.start_operator("operator-b")
-    await asyncio.sleep(5)
-    first.freeze()
-    await asyncio.sleep(60)
-    first.thaw()
-    await asyncio.sleep(5)
-    assert not operator.lease.holds()
-    lease = some(world.server.get(LEASES, "ops", "staticgroup-operator"))
-    assert lease["spec"]["holderIdentity"] == "operator-b"
-
-
-@simulated
-async def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
-    world = PlainWorld()
-    first, _, _ = world.start_operator("operator-a")
-    await populated(world)
-    await asyncio.sleep(10)
-    lease = world.server.get(LEASES, "ops", "staticgroup-operator")
-    assert POSITION_ANNOTATION in lease["metadata"]["annotations"]  # type: ignore[index]
-    watch = world.status["watch"]
-    first.kill()
-    world.users.scale("shop", "web", 2)
-    await world.until(lambda: len(world.pods) == 2)
-    _, operator, _ = world.start_operator("operator-a")
-    await world.until(lambda: world.left)
-    assert watch.startswith(operator.pods.names())
 
 
 @pytest.mark.parametrize("at", range(1, 36))

@@ -212,9 +212,7 @@ async def test_image_that_is_never_pulled_leaves_its_container_waiting_and_then_
         node.missing_images.add(missing["image"])
     found = versions_of(world)
     world.users.scale("shop", "web", 2)
-    await world.until(
-        lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"])
-    )
+    await world.until(lambda: states(world.pods[-1]) == waiting and "ImagePullBackOff" in str(world.pods[-1]["status"]))
     assert (world.pods[-1]["status"]["phase"], len(world.pods)) == ("Pending", 2)
     world.users.scale("shop", "web", 1)
     await world.until(lambda: len(world.pods) == 1)

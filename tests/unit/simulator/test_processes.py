@@ -14,10 +14,7 @@ PROTOCOLS = ("classic", "consumer")
 
 @simulated
 async def test_a_frozen_process_is_silent_but_alive_and_gets_its_signal_after_the_thaw() -> None:
-    world = KafkaWorld()
-    for number in range(2):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(2)
     frozen = await world.member_of("web-1")
     world.table.freeze("node-1")
     assert world.owner("uid-1") == 0
@@ -42,9 +39,7 @@ async def test_processes_crash_as_their_settings_say() -> None:
 
 @simulated
 async def test_a_process_that_ignores_sigterm_goes_on() -> None:
-    world = KafkaWorld(container={"ignores_term": True})
-    world.start(0)
-    await asyncio.sleep(30)
+    world = await KafkaWorld.running(1, after_s=30.0, container={"ignores_term": True})
     world.terminate("uid-0")
     await asyncio.sleep(30)
     assert world.owner("uid-0") == PARTITIONS
@@ -55,10 +50,7 @@ async def test_a_process_that_ignores_sigterm_goes_on() -> None:
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @simulated
 async def test_a_node_without_network_loses_its_seat_and_gets_it_back(protocol: str) -> None:
-    world = KafkaWorld(protocol=protocol)
-    for number in range(2):
-        world.start(number)
-    await asyncio.sleep(60)
+    world = await KafkaWorld.running(2, protocol=protocol)
     world.table.cut_off("node-1")
     await asyncio.sleep(150)
     assert not await world.member_of("web-1")

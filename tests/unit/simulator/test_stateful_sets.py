@@ -20,9 +20,7 @@ from .pod_versions import is_up, up, versions_of
 @up()
 async def test_ordered_set_starts_one_pod_after_the_other_with_its_labels(world: PlainWorld) -> None:
     starts = [entry.at_s for entry in world.trace.select(what="container started")]
-    assert [dict(e.facts)["pod"] for e in world.trace.select(what="container started")] == [
-        "web-0", "web-1", "web-2",
-    ]
+    assert [dict(e.facts)["pod"] for e in world.trace.select(what="container started")] == ["web-0", "web-1", "web-2"]
     assert all(later - earlier > 1 for earlier, later in pairwise(starts))
     labels = world.pods[2]["metadata"]["labels"]
     revision = world.server.get(STATEFULSETS, "shop", "web")["status"]["updateRevision"]  # type: ignore[index]

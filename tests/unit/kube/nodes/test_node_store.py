@@ -45,6 +45,7 @@ async def following(
     try:
         async with asyncio.timeout(5):
             await informer.wait_complete()
+        await eventually(lambda: server.watches)
         yield store, changed
     finally:
         task.cancel()
@@ -72,7 +73,6 @@ async def test_nodes_are_listed_followed_and_remembered_after_they_are_gone(serv
 async def test_expired_watch_lists_again(server: FakeApiServer) -> None:
     server.put(node(), "nodes")
     async with following(server) as (store, _):
-        await eventually(lambda: server.watches)
         server.break_watches()
         server.remove("", "node-a", "nodes")
         server.put(node("node-b"), "nodes")
@@ -90,7 +90,6 @@ async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server:
     """A node under the taint may be deleted before its pods' last versions are judged."""
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.put(node(taints=OUT_OF_SERVICE), "nodes")
         await eventually(lambda: changed == ["node-a", "node-a"])
         server.remove("", "node-a", "nodes")
@@ -103,7 +102,6 @@ async def test_nodes_that_may_not_be_listed_are_unreadable_until_they_may(server
     """What is known of them may be old: a taint may have come, or another machine."""
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.denied.add(("list", "nodes"))
         server.break_watches()
         await eventually(lambda: store.node_of("node-a") is None)
@@ -117,7 +115,6 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
     for number in range(4):
         server.put(node(f"n{number}"), "nodes")
     async with following(server) as (store, _):
-        await eventually(lambda: server.watches)
         for number in range(4):
             server.remove("", f"n{number}", "nodes")
         await eventually(lambda: not there(store, *(f"n{n}" for n in range(4))))
@@ -127,7 +124,6 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
 async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: FakeApiServer) -> None:
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.break_watches()
         server.put({"metadata": {"name": "node-a"}, "status": {"nodeInfo": 7}}, "nodes")
         server.put(node("node-b"), "nodes")
@@ -142,7 +138,6 @@ async def test_node_object_that_stands_for_another_machine_says_until_when_it_st
     now = [900.0]
     server.put(node(machine_id=""), "nodes")
     async with following(server, now_s=lambda: now[0]) as (store, changed):
-        await eventually(lambda: server.watches)
         server.put(node(), "nodes")
         await eventually(lambda: len(changed) == 2)
         found = some(store.node_of("node-a"))

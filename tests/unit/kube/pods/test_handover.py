@@ -176,7 +176,7 @@ async def test_nothing_is_stored_of_a_watch_that_is_not_whole_any_more(server: F
 
 async def test_what_is_stored_is_kept_before_anything_is_known(server: FakeApiServer) -> None:
     server.denied.add(("list", "pods"))
-    async with following(server) as world:
+    async with following(server, is_watched=False) as world:
         assert world.store.lease_position(None) is None
 
 

@@ -45,13 +45,6 @@ async def test_pods_that_no_statefulset_names_are_dropped_and_move_the_position(
         assert world.gaps == []
 
 
-async def test_pod_of_any_name_that_carries_an_id_annotation_is_followed(server: FakeApiServer) -> None:
-    async with following(server) as world:
-        server.put(pod("copy-of-web", uid="copy", instance_id="web-0.1a2b3c4d"))
-        await eventually(lambda: world.state("copy") is PodState.LIVE)
-        assert [i.uid for i in world.store.chain("shop", instance_ids=("web-0.1a2b3c4d",))] == ["copy"]
-
-
 async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: FakeApiServer) -> None:
     server.put(pod("web-0", uid="graceful"))
     server.put(pod("web-1", uid="forced"))
@@ -72,7 +65,6 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
 async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server: FakeApiServer, how: str) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         watch, position = world.watch(), world.store.position("shop")
         server.end_watches() if how == "end" else server.break_watches()
         server.put(finished())
@@ -107,7 +99,7 @@ async def test_event_that_is_too_large_to_be_taken_ends_the_connection_and_not_t
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.put(pod())
-    async with following(server) as world:
+    async with following(server, is_watched=False) as world:
         monkeypatch.setattr(transport_module, "EVENT_MAX_BYTES", 20_000)
         server.put(pod("web-1", uid="large", annotations={"large": "x" * 4_000_000}))
         await eventually(lambda: len(server.watch_starts) >= 3)

@@ -13,7 +13,7 @@ from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSetting
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from support.narrowing import some
-from unit.kube.raw_objects import NODE
+from unit.kube.raw_objects import NODE, eventually
 
 UID = "uid-0"
 
@@ -46,7 +46,8 @@ class WatchedStore:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: WatchPosition | None = None, seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
+    anchored: bool = True, is_watched: bool = True, scopes: tuple[str, ...] = ("",),
+    is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0,
     clock_s: Callable[[], float] | None = None, **settings_: Any,
 ) -> AsyncIterator[WatchedStore]:
@@ -70,6 +71,8 @@ async def following(
         if anchored:
             async with asyncio.timeout(10):
                 await store.wait_anchored()
+            if is_watched:
+                await eventually(lambda: server.watches)
         yield world
     finally:
         task.cancel()

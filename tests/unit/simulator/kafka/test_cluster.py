@@ -26,14 +26,6 @@ from ..kafka_world import GROUP, PARTITIONS, KafkaWorld
 from ..virtual_time import simulated
 
 
-async def _three_members(**options: object) -> KafkaWorld:
-    world = KafkaWorld(**options)  # type: ignore[arg-type]
-    for number in range(3):
-        world.start(number)
-    await asyncio.sleep(60)
-    return world
-
-
 def _leave(member_id: str, instance_id: str) -> LeaveGroupRequest:
     return LeaveGroupRequest(
         group_id=GROUP, members=(MemberIdentity(member_id=member_id, group_instance_id=instance_id),)
@@ -47,7 +39,7 @@ def _foreign_link() -> KafkaLink:
 @simulated
 async def test_a_fail_over_between_the_acknowledged_leave_and_the_next_generation_resurrects_the_member() -> None:
     """Seen on 4.4.0: LeaveGroup answers 0, the coordinator changes before the leader's sync, the member is back."""
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     world.kill("uid-2")
     response = of_type(LeaveGroupResponse, await world.cluster.request(_foreign_link(), _leave(member, "web-2")))
@@ -62,7 +54,7 @@ async def test_a_fail_over_between_the_acknowledged_leave_and_the_next_generatio
 
 @simulated
 async def test_a_fail_over_after_the_next_generation_keeps_the_removal() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     world.kill("uid-2")
     await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
@@ -78,7 +70,7 @@ async def test_a_fail_over_after_the_next_generation_keeps_the_removal() -> None
 @simulated
 async def test_a_kip848_removal_survives_a_fail_over_at_once() -> None:
     """Seen on 4.4.0: records first, then the answer."""
-    world = await _three_members(protocol="consumer")
+    world = await KafkaWorld.running(protocol="consumer")
     member = await world.member_of("web-2")
     world.kill("uid-2")
     await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
@@ -90,7 +82,7 @@ async def test_a_kip848_removal_survives_a_fail_over_at_once() -> None:
 @simulated
 async def test_session_timers_start_in_full_after_a_fail_over() -> None:
     """GroupMetadataManager.onLoaded; seen on 4.4.0 for both protocols."""
-    world = await _three_members()
+    world = await KafkaWorld.running()
     world.kill("uid-2")
     await asyncio.sleep(25)
     world.cluster.fail_over(GROUP, outage_s=0.2)
@@ -103,7 +95,7 @@ async def test_session_timers_start_in_full_after_a_fail_over() -> None:
 
 @simulated
 async def test_a_leave_whose_answer_is_lost_was_applied_once() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     link = _foreign_link()
     link.coordinators[GROUP] = world.cluster.locate(GROUP) or 0
@@ -118,7 +110,7 @@ async def test_a_leave_whose_answer_is_lost_was_applied_once() -> None:
 
 @simulated
 async def test_a_lost_request_was_not_applied() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     link = _foreign_link()
     link.coordinators[GROUP] = world.cluster.locate(GROUP) or 0
@@ -133,7 +125,7 @@ async def test_a_lost_request_was_not_applied() -> None:
 @pytest.mark.parametrize(("cut_after_s", "is_applied"), [(0.0, False), (0.03, False), (0.07, True)])
 @simulated
 async def test_a_cut_link_passes_nothing_in_either_direction(cut_after_s: float, is_applied: bool) -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     link = KafkaLink(name="foreign", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
     asked = asyncio.ensure_future(world.cluster.request(link, _leave(member, "web-2")))
@@ -146,7 +138,7 @@ async def test_a_cut_link_passes_nothing_in_either_direction(cut_after_s: float,
 
 @simulated
 async def test_what_was_sent_arrives_though_its_sender_is_dead() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     link = KafkaLink(name="foreign", latency_s=0.05, coordinators={GROUP: world.cluster.locate(GROUP) or 0})
     sender = world.loop.process("sender")
@@ -163,7 +155,7 @@ async def test_what_was_sent_arrives_though_its_sender_is_dead() -> None:
 
 @simulated
 async def test_a_killed_broker_breaks_connections_and_another_takes_over() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     before = some(world.cluster.locate(GROUP))
     rounds = set(world.meter.rounds)
     world.cluster.kill_broker(before, outage_s=6.0)
@@ -180,7 +172,7 @@ async def test_a_killed_broker_breaks_connections_and_another_takes_over() -> No
 
 @simulated
 async def test_with_every_broker_down_nothing_answers_until_one_is_back() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     for node_id in world.cluster.brokers:
         world.cluster.kill_broker(node_id)
     await asyncio.sleep(20)
@@ -214,7 +206,7 @@ async def test_a_join_that_waits_ends_with_the_resigning_coordinator(is_clean: b
 
 @simulated
 async def test_a_broker_that_does_not_coordinate_says_so() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     wrong = next(n for n in world.cluster.brokers if n != world.cluster.locate(GROUP))
     answer = await world.cluster.request(_foreign_link(), _leave("m", "i"), node_id=wrong)
     assert answer.error_code is ErrorCode.NOT_COORDINATOR
@@ -229,7 +221,7 @@ async def test_a_broker_that_does_not_coordinate_says_so() -> None:
 )
 @simulated
 async def test_a_coordinator_that_refuses_for_a_while_costs_no_rebalance(code: ErrorCode) -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     rounds = set(world.meter.rounds)
     world.cluster.refuse(GROUP, code, for_s=20.0)
     refused = await world.cluster.request(_foreign_link(), _leave("m", "i"))
@@ -242,7 +234,7 @@ async def test_a_coordinator_that_refuses_for_a_while_costs_no_rebalance(code: E
 @simulated
 async def test_a_stale_describe_shows_what_was_before_and_writes_see_what_is() -> None:
     """Seen on 4.4.0: right after a fail-over a describe showed the state before the removal."""
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     world.kill("uid-2")
     await world.cluster.request(_foreign_link(), _leave(member, "web-2"))
@@ -275,7 +267,7 @@ async def test_a_log_that_refuses_appends_lets_no_new_generation_through() -> No
 
 @simulated
 async def test_a_lost_right_is_an_error_and_changes_nothing() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     member = await world.member_of("web-2")
     link = _foreign_link()
     world.cluster.deny(link.principal, "READ")
@@ -329,7 +321,7 @@ async def test_a_pod_is_alive_while_any_of_its_containers_is() -> None:
 @simulated
 async def test_signals_reach_frozen_processes_as_in_linux() -> None:
     """SIGKILL ends a stopped process; SIGTERM waits until it goes on."""
-    world = await _three_members()
+    world = await KafkaWorld.running()
     world.table.freeze("node-0")
     world.table.freeze("node-1")
     world.terminate("uid-0")
@@ -344,7 +336,7 @@ async def test_signals_reach_frozen_processes_as_in_linux() -> None:
 
 @simulated
 async def test_a_killed_node_reports_no_exit() -> None:
-    world = await _three_members()
+    world = await KafkaWorld.running()
     world.table.kill_node("node-1")
     await asyncio.sleep(1)
     assert world.exits == []
