@@ -15,6 +15,8 @@ from simulator.kubernetes.objects import (
 )
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World, WorldSettings
+from support.narrowing import some
+from unit.simulator.virtual_time import told_by
 
 Test = Callable[[World], Awaitable[None]]
 
@@ -38,18 +40,26 @@ def in_world(test: Test, *, seed: int = 1, populate: bool = True, **settings: An
     return worlds[0]
 
 
-def broken_promises(test: Test, **settings: Any) -> list[str]:
-    """Play a test in a world of its own, and return which of the operator's promises were broken in it."""
-    return [str(v) for v in in_world(test, **settings).violations]
+def keep_promises(test: Test, **settings: Any) -> None:
+    """Run a test in such a world, and see that the operator breaks no promise in it."""
+    world = in_world(test, **settings)
+    assert [str(found) for found in (*world.violations, *world.breaches)] == []
 
 
-def begin(world: World, kind: str, seed: int = 1) -> Callable[[], None] | None:
-    return FAULTS[kind].begin(world, Random(seed))
+up, kept = told_by(in_world), told_by(keep_promises)
+
+
+def begin(world: World, kind: str, seed: int = 1) -> Callable[[], None]:
+    """Begin a fault and return what ends it."""
+    return FAULTS[kind].begin(world, Random(seed)) or without_end
+
+
+def without_end() -> None:
+    raise AssertionError("a fault that ends by itself")
 
 
 def pod(world: World, ordinal: int) -> Json:
-    found = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-{ordinal}")
-    assert found is not None
+    found = some(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-{ordinal}"))
     return found
 
 

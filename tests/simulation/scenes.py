@@ -25,6 +25,7 @@ from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import WorldSettings, plain_team
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import World
+from support.narrowing import some
 
 LAST = f"{WORKLOAD}-2"
 WITHIN_S = 90.0
@@ -53,8 +54,7 @@ class Scene:
 async def lose(world: World) -> str:
     """Cut off the node of the last pod and delete that by force; return its uid."""
     found = pod(world, 2)
-    node = world.kubernetes.node_of(NAMESPACE, LAST)
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, LAST))
     lose_pod(world, node, LAST)
     return uid_of(found)
 
@@ -83,8 +83,7 @@ async def takes_its_seat_back(world: World, uid: str) -> None:
 
 
 async def lost_and_unwanted(world: World) -> None:
-    node = world.kubernetes.node_of(NAMESPACE, LAST)
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, LAST))
     node.cut()
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     world.users.delete_pod(NAMESPACE, LAST, grace_s=0)
@@ -154,8 +153,7 @@ async def lost_behind_a_slow_watch(world: World) -> None:
     await heir_joins(world, before)
     lost = uid_of(pod(world, 2))
     await asyncio.sleep(31)
-    node = world.kubernetes.node_of(NAMESPACE, LAST)
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, LAST))
     node.cut()
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     world.users.delete_pod(NAMESPACE, LAST, grace_s=0)
@@ -184,8 +182,7 @@ async def failed_by_a_kubelet_that_runs_it(world: World) -> None:
 
 async def node_deleted_by_anybody(world: World) -> None:
     await asyncio.sleep(HELD_FOR_S)
-    node = world.kubernetes.node_of(NAMESPACE, LAST)
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, LAST))
     await lost_and_unwanted(world)
     world.users.delete_node(node.name)
     await asyncio.sleep(HELD_FOR_S)
@@ -248,8 +245,7 @@ async def _scaled_down_after(world: World, spec: dict[str, Any]) -> None:
 async def holder_that_stood_still(world: World) -> None:
     world.restart_operator("operator-b")
     await asyncio.sleep(HELD_FOR_S)
-    holder = world.leader()
-    assert holder is not None
+    holder = some(world.leader())
 
     def freeze(verb: str, label: str) -> None:
         if (verb, label) == READS_INTENT:
@@ -283,21 +279,18 @@ SCENES = {
         Scene(name="lost beside its heir", play=lost_beside_its_heir, settings=LONG),
         Scene(name="lost while nobody looked", play=lost_while_nobody_looked, settings=LONG),
         Scene(
-            name="lost before it was applied again",
-            play=lost_before_it_was_applied_again,
+            name="lost before it was applied again", play=lost_before_it_was_applied_again,
             settings=_by_hand(template="{podName}.{scope}", scope="0123abcd"),
         ),
         Scene(name="lost behind a slow watch", play=lost_behind_a_slow_watch, settings=LONG),
         Scene(
-            name="copied out of the cluster",
-            play=copied_out_of_the_cluster,
+            name="copied out of the cluster", play=copied_out_of_the_cluster,
             settings=_by_hand(template="{podName}", exclusive=False),
         ),
         Scene(name="failed by a kubelet that runs it", play=failed_by_a_kubelet_that_runs_it, settings=LONG),
         Scene(name="node deleted by anybody", play=node_deleted_by_anybody, settings=LONG),
         Scene(
-            name="node forgotten by a restored etcd",
-            play=node_forgotten_by_a_restored_etcd,
+            name="node forgotten by a restored etcd", play=node_forgotten_by_a_restored_etcd,
             settings=LONG | {"provider": "aws", "node_lifecycle": "Auto"},
         ),
         Scene(name="bound twice by a restored etcd", play=bound_twice_by_a_restored_etcd, settings=LONG),

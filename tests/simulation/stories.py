@@ -21,6 +21,7 @@ from simulator.schedules.changes import Changes, protocol_spec
 from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
+from support.narrowing import some
 
 SESSION_S = 30
 WITHIN_S = 240.0
@@ -111,8 +112,7 @@ async def _flap(world: World) -> None:
 
 
 async def _crash_in_place(world: World) -> None:
-    pod = world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-1")
-    assert pod is not None
+    pod = some(world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-1"))
     world.processes.signal(uid_of(pod), "app", "KILL")
     await asyncio.sleep(12.0)
     await world.until(world.is_settled, WITHIN_S, "all pods are members")
@@ -127,8 +127,7 @@ async def _crash_with_release(world: World) -> None:
 
 
 async def _force_delete(world: World) -> None:
-    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1")
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1"))
     node.freeze_kubelet()
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-1", grace_s=0)
@@ -139,8 +138,7 @@ async def _force_delete(world: World) -> None:
 
 
 async def _partition(world: World) -> None:
-    node = world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1")
-    assert node is not None
+    node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-1"))
     node.cut()
     world.users.scale(NAMESPACE, WORKLOAD, 1)
     await asyncio.sleep(60.0)
@@ -203,116 +201,78 @@ async def _copied_id(world: World) -> None:
 
 STORIES: tuple[Story, ...] = (
     Story(
-        name="01-first-install",
-        title="A StaticGroup is created, ids are issued, and the first pods join with them.",
-        tell=_first_install,
-        removals=0,
-        rebalances=0,
+        name="01-first-install", title="A StaticGroup is created, ids are issued, and the first pods join with them.",
+        tell=_first_install, removals=0, rebalances=0,
     ),
     Story(
         name="02-quiet-roll-classic",
         title="Every pod of a classic group is replaced; each comes back under its id and nobody else notices.",
-        tell=_roll,
-        removals=0,
-        rebalances=0,
+        tell=_roll, removals=0, rebalances=0,
     ),
     Story(
         name="03-quiet-roll-kip848",
-        title="The same in a KIP-848 group: members leave for a while (epoch -2) and come back.",
-        tell=_roll,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
+        title="The same in a KIP-848 group: members leave for a while (epoch -2) and come back.", tell=_roll,
+        removals=0, rebalances=0, protocol="consumer",
     ),
     Story(
         name="04-scale-down",
         title="The last pod goes, its kubelet writes down that it ended, and its member is removed at once.",
-        tell=_scale_down,
-        removals=1,
-        rebalances=1,
+        tell=_scale_down, removals=1, rebalances=1,
     ),
     Story(
         name="05-flap",
-        title="3 to 2 and back to 3 within half a second: the id is wanted again, and nobody is removed.",
-        tell=_flap,
-        removals=0,
-        rebalances=0,
-        replicas=3,
+        title="3 to 2 and back to 3 within half a second: the id is wanted again, and nobody is removed.", tell=_flap,
+        removals=0, rebalances=0, replicas=3,
     ),
     Story(
         name="06-crash-in-place",
         title="A process crashes and is restarted in its pod; the pod is wanted, so its member is left alone.",
-        tell=_crash_in_place,
-        removals=0,
-        rebalances=0,
+        tell=_crash_in_place, removals=0, rebalances=0,
     ),
     Story(
         name="07-force-delete",
         title="A pod is force-deleted while its process lives: its end is unseen, so its member is held.",
-        tell=_force_delete,
-        removals=0,
-        rebalances=1,
+        tell=_force_delete, removals=0, rebalances=1,
     ),
     Story(
         name="08-node-partition",
         title="A node is cut off during a scale-down: the member is held, and removed when the kubelet is back.",
-        tell=_partition,
-        removals=1,
-        rebalances=1,
+        tell=_partition, removals=1, rebalances=1,
     ),
     Story(
         name="09-fail-over",
         title="The coordinator loses an acknowledged removal: the member is back, and is removed again.",
-        tell=_fail_over,
-        removals=2,
-        rebalances=1,
+        tell=_fail_over, removals=2, rebalances=1,
     ),
     Story(
         name="10-watch-gap",
         title="A pod ends while the operator is away and the watch is compacted: the session runs out.",
-        tell=_watch_gap,
-        removals=0,
-        rebalances=1,
+        tell=_watch_gap, removals=0, rebalances=1,
     ),
     Story(
         name="11-crash-release-kip848",
         title="A process of a KIP-848 group crashes: its ghost is released before the restart asks for the seat.",
-        tell=_crash_with_release,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
-        releases=1,
-        crash_release="Release",
+        tell=_crash_with_release, removals=0, rebalances=0, protocol="consumer", releases=1, crash_release="Release",
     ),
     Story(
         name="12-crash-report-kip848",
         title="The same where it is only reported: the restart is refused until the session of the ghost has expired.",
-        tell=_crash_with_release,
-        removals=0,
-        rebalances=2,
-        protocol="consumer",
+        tell=_crash_with_release, removals=0, rebalances=2, protocol="consumer",
     ),
     Story(
         name="13-protocol-and-back",
         title="Classic clients are rolled to KIP-848 ones and back: each takes over a seat of the other protocol.",
-        tell=_protocol_and_back,
-        removals=0,
-        rebalances=0,
+        tell=_protocol_and_back, removals=0, rebalances=0,
     ),
     Story(
         name="14-dynamic-and-static-again",
         title="Pods are rolled without ids, then with them: the seats are wanted, so they expire and are not removed.",
-        tell=_dynamic_and_static_again,
-        removals=0,
-        rebalances=5,
+        tell=_dynamic_and_static_again, removals=0, rebalances=5,
     ),
     Story(
         name="15-copied-id",
         title="A second workload has a copy of an id: the two refuse each other, the status says so, none is removed.",
-        tell=_copied_id,
-        removals=0,
-        rebalances=0,
-        protocol="consumer",
+        tell=_copied_id, removals=0, rebalances=0, protocol="consumer",
     ),
 )
 
@@ -353,12 +313,8 @@ class _Run:
 
     async def main(self) -> None:
         settings = WorldSettings(
-            protocol=self.story.protocol,
-            replicas=self.story.replicas,
-            partitions=6,
-            session_timeout_s=SESSION_S,
-            heartbeat_s=3.0,
-            nodes=("n1", "n2", "n3"),
+            protocol=self.story.protocol, replicas=self.story.replicas, partitions=6, session_timeout_s=SESSION_S,
+            heartbeat_s=3.0, nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
         settings = replace(settings, team=replace(team, spec=team.spec | {"crashRelease": self.story.crash_release}))
@@ -381,12 +337,8 @@ def play(story: Story) -> Played:
     run = _Run(story)
     with captured_logs():
         run_simulation(run.main, seed=story.name, until_s=UNTIL_S)
-    world = run.world
-    assert world is not None
+    world = some(run.world)
     return Played(
-        text=f"{story.title}\n\n{world.trace.text()}",
-        removals=world.safety.removals,
-        releases=world.safety.releases,
-        rebalances=len(world.meter.rounds) - run.rounds,
-        violations=tuple(str(v) for v in world.violations),
+        text=f"{story.title}\n\n{world.trace.text()}", removals=world.safety.removals, releases=world.safety.releases,
+        rebalances=len(world.meter.rounds) - run.rounds, violations=tuple(str(v) for v in world.violations),
     )

@@ -20,27 +20,30 @@ from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.teams import GROUP, WORKLOAD, Team
 from simulator.world.world import World, WorldSettings
+from support.narrowing import some
+from unit.simulator.virtual_time import told_by
 
 PEOPLE = Random("people")
 LASTS_S = 100.0
 
 
-def in_world(
+def keep_promises(
     test: Callable[[World], Awaitable[None]], *, team: Callable[[Team], Team] = lambda t: t, **settings: Any
-) -> World:
-    """Run a test in a world that is up, and return the world."""
-    worlds: list[World] = []
+) -> None:
+    """Run a test in a world that is up, and see that the operator breaks no promise in it."""
 
     async def main() -> None:
         made = WorldSettings(session_timeout_s=30, parallel=True, replicas=2, **settings)
         world = World(replace(made, team=team(plain_team(made))), seed=1)
-        worlds.append(world)
         await world.populate()
         await test(world)
+        assert world.violations == []
 
     with captured_logs():
         run_simulation(main, seed=1, until_s=20_000)
-    return worlds[0]
+
+
+kept = told_by(keep_promises)
 
 
 def on_delete(team: Team) -> Team:
@@ -49,8 +52,7 @@ def on_delete(team: Team) -> Team:
 
 def by_hand(team: Team) -> Team:
     return replace(
-        team,
-        is_by_hand=True,
+        team, is_by_hand=True,
         spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
     )
 
@@ -71,64 +73,52 @@ def is_of_kip848(world: World) -> bool:
 @pytest.mark.parametrize("is_in_spec", [True, False])
 @pytest.mark.parametrize("team", [lambda t: t, on_delete, by_hand], ids=["injected", "on delete", "by hand"])
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(
-    protocol: str, team: Callable[[Team], Team], is_in_spec: bool
+@kept("team", "protocol")
+async def test_a_group_is_of_the_other_protocol_for_a_while_and_keeps_its_seats(
+    world: World, protocol: str, team: Callable[[Team], Team], is_in_spec: bool
 ) -> None:
-    async def test(world: World) -> None:
-        seats, before = set(world.members()), world.team
-        people = begun(world, ChangeKind.PROTOCOL, is_in_spec=is_in_spec)
-        await world.until(lambda: is_of_kip848(world) is (protocol == "classic"), 80, "the other type of group")
-        await asyncio.sleep(30)
-        assert set(world.members()) == seats
-        assert (world.team.spec == before.spec) is not is_in_spec
-        await people
-        await world.until(lambda: is_of_kip848(world) is (protocol == "consumer"), 80, "the first type of group")
-        await asyncio.sleep(30)
-        assert set(world.members()) == seats
-        assert world.team == before
-
-    world = in_world(test, team=team, protocol=protocol)
-    assert world.violations == []
+    seats, before = set(world.members()), world.team
+    people = begun(world, ChangeKind.PROTOCOL, is_in_spec=is_in_spec)
+    await world.until(lambda: is_of_kip848(world) is (protocol == "classic"), 80, "the other type of group")
+    await asyncio.sleep(30)
+    assert set(world.members()) == seats
+    assert (world.team.spec == before.spec) is not is_in_spec
+    await people
+    await world.until(lambda: is_of_kip848(world) is (protocol == "consumer"), 80, "the first type of group")
+    await asyncio.sleep(30)
+    assert set(world.members()) == seats
+    assert world.team == before
     assert world.safety.removals == 0
 
 
 @pytest.mark.parametrize("team", [lambda t: t, by_hand], ids=["injected", "by hand"])
-def test_members_are_dynamic_for_a_while_and_static_again(team: Callable[[Team], Team]) -> None:
-    async def test(world: World) -> None:
-        seats = set(world.members())
-        people = begun(world, ChangeKind.DYNAMIC)
-        await world.until(lambda: not world.members() and world.member_count() == 2, 100, "dynamic members only")
-        await people
-        await world.until(
-            lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again"
-        )
-
-    world = in_world(test, team=team)
-    assert world.violations == []
+@kept("team")
+async def test_members_are_dynamic_for_a_while_and_static_again(world: World, team: Callable[[Team], Team]) -> None:
+    seats = set(world.members())
+    people = begun(world, ChangeKind.DYNAMIC)
+    await world.until(lambda: not world.members() and world.member_count() == 2, 100, "dynamic members only")
+    await people
+    await world.until(lambda: set(world.members()) == seats == set(world.truth.desired_ids(GROUP)), 120, "static again")
     assert world.safety.removals == 0
 
 
 @pytest.mark.parametrize("kind", [ChangeKind.COPY, ChangeKind.OUTSIDER])
-def test_a_copy_takes_the_seat_and_is_gone_in_the_end(kind: ChangeKind) -> None:
+@kept(team=without_exclusive)
+async def test_a_copy_takes_the_seat_and_is_gone_in_the_end(world: World, kind: ChangeKind) -> None:
     """In a classic group a copy fences the original, which comes back, and so on; a process that ends is started
     again."""
-
-    async def test(world: World) -> None:
-        people = begun(world, kind)
-        await asyncio.sleep(LASTS_S * 0.9)
-        runs = [p for p in world.processes.history if p.node == ELSEWHERE or p.pod_name == f"{COPY}-0"]
-        creators = {
-            c for m in world.trace.select(what="joined") if (c := world.processes.creator(str(dict(m.facts)["member"])))
-        }
-        assert len(runs) > 1
-        assert creators & set(runs), "the copy was a member"
-        people.cancel()
-        await asyncio.sleep(30)
-        assert not [p for p in runs if p.is_alive], "it ends with the day"
-        assert {p.pod_name.rpartition("-")[0] for p in world.processes.running()} == {WORKLOAD}
-
-    world = in_world(test, team=without_exclusive)
-    assert world.violations == []
+    people = begun(world, kind)
+    await asyncio.sleep(LASTS_S * 0.9)
+    runs = [p for p in world.processes.history if p.node == ELSEWHERE or p.pod_name == f"{COPY}-0"]
+    creators = {
+        c for m in world.trace.select(what="joined") if (c := world.processes.creator(str(dict(m.facts)["member"])))
+    }
+    assert len(runs) > 1
+    assert creators & set(runs), "the copy was a member"
+    people.cancel()
+    await asyncio.sleep(30)
+    assert not [p for p in runs if p.is_alive], "it ends with the day"
+    assert {p.pod_name.rpartition("-")[0] for p in world.processes.running()} == {WORKLOAD}
 
 
 class Unwanting(Random):
@@ -142,28 +132,25 @@ class Unwanting(Random):
 
 
 @pytest.mark.parametrize(("protocol", "removals"), [("classic", 1), ("consumer", 2)])
-def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(protocol: str, removals: int) -> None:
+@kept("protocol")
+async def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(
+    world: World, protocol: str, removals: int
+) -> None:
     """Its pod carries the id, so it may hold the seat of the original, but for where that has shown its address; both
     leave once they have ended."""
-
-    async def test(world: World) -> None:
-        seat = world.id_of(1)
-        change = Change(kind=ChangeKind.COPY, after_s=1.0, lasts_s=3 * LASTS_S)
-        people = world.loop.spawn(Changes(world, Unwanting()).carry_out(change), name="copy")
-        await asyncio.sleep(2.9 * LASTS_S)
-        assert list(world.truth.desired(WORKLOAD)) == [0]
-        process = world.processes.creator(world.members()[seat])
-        assert process is not None
-        assert process.pod_name == f"{COPY}-0"
-        (held,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
-        assert held["reason"] == "PodStillRunning"
-        assert f"{COPY}-0 " in held["message"]
-        assert world.safety.removals == removals - 1
-        await people
-        await world.until(lambda: seat not in world.members(), 20, "the seat is given up")
-
-    world = in_world(test, protocol=protocol)
-    assert world.violations == []
+    seat = world.id_of(1)
+    change = Change(kind=ChangeKind.COPY, after_s=1.0, lasts_s=3 * LASTS_S)
+    people = world.loop.spawn(Changes(world, Unwanting()).carry_out(change), name="copy")
+    await asyncio.sleep(2.9 * LASTS_S)
+    assert list(world.truth.desired(WORKLOAD)) == [0]
+    process = some(world.processes.creator(world.members()[seat]))
+    assert process.pod_name == f"{COPY}-0"
+    (held,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
+    assert held["reason"] == "PodStillRunning"
+    assert f"{COPY}-0 " in held["message"]
+    assert world.safety.removals == removals - 1
+    await people
+    await world.until(lambda: seat not in world.members(), 20, "the seat is given up")
     assert world.safety.removals == removals
 
 

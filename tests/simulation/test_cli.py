@@ -21,6 +21,14 @@ PLAIN = Style(is_colored=False, blocks=BLOCKS, width=80)
 SMALL = "pods: 2\npartitions: 4\nrestart_seconds: [1, 2]\nhappenings: [{at_seconds: 5, what: roll}]\n"
 
 
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """Return a small scenario of one's own."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(SMALL, encoding="utf-8")
+    return file
+
+
 def ended(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
     """Run a command line that argparse may end; returns status, output and errors."""
     try:
@@ -47,17 +55,13 @@ def test_the_story_shows_four_happenings_in_two_worlds_and_ends_in_a_table(capsy
     assert len(figures) == 3
 
 
-def test_the_story_is_the_same_each_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_story_is_the_same_each_time(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """Two people who compare their numbers see the same."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(SMALL, encoding="utf-8")
     assert ended(capsys, "--scenario", str(file)) == ended(capsys, "--scenario", str(file))
 
 
-def test_it_works_without_a_terminal_and_without_unicode(tmp_path: Path) -> None:
+def test_it_works_without_a_terminal_and_without_unicode(file: Path) -> None:
     """A CI log, a pipe, a terminal in the C locale."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(SMALL, encoding="utf-8")
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "simulator", "--scenario", str(file)]
     done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120)
@@ -66,30 +70,25 @@ def test_it_works_without_a_terminal_and_without_unicode(tmp_path: Path) -> None
     assert b"in all" in done.stdout
 
 
-def test_colours_are_only_where_they_are_wanted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_colours_are_only_where_they_are_wanted(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """`--color always` is for pagers."""
-    file = tmp_path / "mine.yaml"
-    file.write_text(SMALL, encoding="utf-8")
     coloured = ended(capsys, "--color", "always", "--scenario", str(file))[1]
     plain = ended(capsys, "--color", "never", "--scenario", str(file))[1]
     assert re.sub(r"\x1b\[\d+m", "", coloured) == plain != coloured
 
 
 def test_a_scenario_that_never_comes_up_is_said(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
     """The exit status is 1, and there is no traceback."""
     monkeypatch.setattr("simulator.story.comparison.START_SLACK_S", -1000.0)
-    file = tmp_path / "mine.yaml"
-    file.write_text(SMALL, encoding="utf-8")
     status, out, err = ended(capsys, "--scenario", str(file))
     assert (status, out) == (1, "")
     assert err.startswith("The workload never came up: ")
 
 
-def test_a_wrong_file_is_refused_with_its_field(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_wrong_file_is_refused_with_its_field(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     """Status 2 and one line, as for any wrong input."""
-    file = tmp_path / "mine.yaml"
     file.write_text("pods: -1\n", encoding="utf-8")
     status, out, err = ended(capsys, "--scenario", str(file))
     assert (status, out) == (2, "")

@@ -24,11 +24,7 @@ def whole(scenario: CrashScenario) -> CrashVerdict:
 def verdict(*, crashed: bool = True, violated: bool = False) -> CrashVerdict:
     """Make up what became of one run."""
     return CrashVerdict(
-        scenario="roll",
-        at=1,
-        crashed=crashed,
-        resumptions=1,
-        removals=0,
+        scenario="roll", at=1, crashed=crashed, resumptions=1, removals=0,
         violations=(Violation("L1", 9.0, "web-1 is still a member"),) if violated else (),
     )
 

@@ -90,11 +90,7 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
 
     async def main() -> None:
         settings = WorldSettings(
-            protocol="consumer",
-            library=library,
-            replicas=4,
-            parallel=True,
-            session_timeout_s=45,
+            protocol="consumer", library=library, replicas=4, parallel=True, session_timeout_s=45,
             nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)

@@ -19,6 +19,7 @@ from journal.sinks import MemorySink
 from simulator.engine.loop import run
 from simulator.kubernetes.objects import uid_of
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
+from support.narrowing import some
 
 PROTOCOLS = ("classic", "consumer")
 POORER_WHEN_REPEATED = {"certificates", "reason"}
@@ -56,8 +57,7 @@ def lived(protocol: str, what: Callable[[World], Any], *, seed: int = 1, **setti
 
 
 def kill(world: World, ordinal: int) -> None:
-    pod = world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-{ordinal}")
-    assert pod is not None
+    pod = some(world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-{ordinal}"))
     world.processes.signal(uid_of(pod), "app", "KILL")
 
 

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import pytest
 
-from simulation.fault_world import in_world
+from simulation.fault_world import kept
 from simulation.scenes import HELD_FOR_S, heir_joins, lose, takes_its_seat_back
 from simulator.faults.memory import MANY, WRITES_A_STATUS, clear_owners, put_owners_back, write_status
 from simulator.kubernetes.objects import LEASES, PODS, STATIC_GROUPS, Json
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import SYSTEM, World
+from support.narrowing import some
 
 Tamper = Callable[[World, Json], None]
 ANY_REASON = {"Suspect", "JoinedBeforeWatch"}
 
 
 def _present(world: World) -> Json:
-    found = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
-    assert found is not None
+    found = some(world.server.get(STATIC_GROUPS, NAMESPACE, GROUP))
     return found
 
 
@@ -58,18 +58,11 @@ def all_of_it(world: World, older: Json) -> None:
 
 
 TAMPERINGS = (
-    emptied,
-    put_back,
-    put_back_with_its_owners,
-    put_back_without_owners,
-    seats_edited,
-    lease_deleted,
-    all_of_it,
+    emptied, put_back, put_back_with_its_owners, put_back_without_owners, seats_edited, lease_deleted, all_of_it,
 )
 
 
-def in_long_sessions(play: Any, **settings: Any) -> World:
-    return in_world(play, library="librdkafka", session_timeout_s=600, **settings)
+in_long_sessions = partial(kept, library="librdkafka", session_timeout_s=600)
 
 
 async def goes_on(world: World, way: str, tamper: Callable[[], None]) -> None:
@@ -92,89 +85,74 @@ WAYS = ("while it runs", "while none runs", "while none runs and the history is 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", TAMPERINGS)
-def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(tamper: Tamper, way: str) -> None:
+@in_long_sessions()
+async def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(
+    world: World, tamper: Tamper, way: str
+) -> None:
     """A suspect holds its seat beside an heir, which then ends: only the memory shows that the member may be the
     suspect's."""
-
-    async def play(world: World) -> None:
-        await asyncio.sleep(20)
-        older = _present(world)
-        lost = await lose(world)
-        await heir_joins(world, lost)
-        await takes_its_seat_back(world, lost)
-        await asyncio.sleep(HELD_FOR_S)
-        await goes_on(world, way, lambda: tamper(world, older))
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await asyncio.sleep(2 * HELD_FOR_S)
-        assert any(p.pod_uid == lost for p in world.processes.running())
-        assert ANY_REASON & {e["reason"] for e in world.status["exceptions"]}
-
-    world = in_long_sessions(play)
-    assert [str(found) for found in (*world.violations, *world.breaches)] == []
+    await asyncio.sleep(20)
+    older = _present(world)
+    lost = await lose(world)
+    await heir_joins(world, lost)
+    await takes_its_seat_back(world, lost)
+    await asyncio.sleep(HELD_FOR_S)
+    await goes_on(world, way, lambda: tamper(world, older))
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(2 * HELD_FOR_S)
+    assert any(p.pod_uid == lost for p in world.processes.running())
+    assert ANY_REASON & {e["reason"] for e in world.status["exceptions"]}
     assert world.safety.removals == 0
 
 
 @pytest.mark.parametrize("way", WAYS[1:])
-def test_a_member_that_no_status_names_is_held(way: str) -> None:
+@in_long_sessions()
+async def test_a_member_that_no_status_names_is_held(world: World, way: str) -> None:
     """A pod is lost while no status can be written, and the operator is killed before one is."""
-
-    async def play(world: World) -> None:
-        await asyncio.sleep(20)
-        (running,) = world.living
-        running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
-        lost = await lose(world)
-        await heir_joins(world, lost)
-        await takes_its_seat_back(world, lost)
-        await asyncio.sleep(90)  # a replay of the last minute does not show it
-        await goes_on(world, way, lambda: None)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await asyncio.sleep(2 * HELD_FOR_S)
-        assert any(p.pod_uid == lost for p in world.processes.running())
-
-    world = in_long_sessions(play)
-    assert [str(found) for found in (*world.violations, *world.breaches)] == []
+    await asyncio.sleep(20)
+    (running,) = world.living
+    running.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
+    lost = await lose(world)
+    await heir_joins(world, lost)
+    await takes_its_seat_back(world, lost)
+    await asyncio.sleep(90)  # a replay of the last minute does not show it
+    await goes_on(world, way, lambda: None)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(2 * HELD_FOR_S)
+    assert any(p.pod_uid == lost for p in world.processes.running())
     assert world.safety.removals == 0
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("tamper", [emptied, put_back_with_its_owners, lease_deleted])
-def test_a_member_that_joins_after_that_is_removed(tamper: Tamper, way: str) -> None:
+@in_long_sessions()
+async def test_a_member_that_joins_after_that_is_removed(world: World, tamper: Tamper, way: str) -> None:
     """Once the watch is whole again, one restart of each pod is all that is needed."""
-
-    async def play(world: World) -> None:
-        await asyncio.sleep(20)
-        older = _present(world)
-        await goes_on(world, way, lambda: tamper(world, older))
-        await asyncio.sleep(world.settings.settle_s + 2 * 600 + 60)
-        world.users.roll(NAMESPACE, WORKLOAD)
-        await asyncio.sleep(120)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await world.until(world.is_settled, 60, "the departed member is gone")
-
-    world = in_long_sessions(play)
-    assert [str(found) for found in (*world.violations, *world.breaches)] == []
+    await asyncio.sleep(20)
+    older = _present(world)
+    await goes_on(world, way, lambda: tamper(world, older))
+    await asyncio.sleep(world.settings.settle_s + 2 * 600 + 60)
+    world.users.roll(NAMESPACE, WORKLOAD)
+    await asyncio.sleep(120)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await world.until(world.is_settled, 60, "the departed member is gone")
     assert world.safety.removals == 1
 
 
-def test_a_standby_that_takes_over_knows_the_members_of_before() -> None:
+@in_long_sessions()
+async def test_a_standby_that_takes_over_knows_the_members_of_before(world: World) -> None:
     """The holder is killed when its suspect stands in the status; the other one has watched all along."""
-
-    async def play(world: World) -> None:
-        world.restart_operator("operator-b")
-        await asyncio.sleep(HELD_FOR_S)
-        lost = await lose(world)
-        await heir_joins(world, lost)
-        await takes_its_seat_back(world, lost)
-        await asyncio.sleep(HELD_FOR_S)
-        holder = world.leader()
-        assert holder is not None
-        world.crash_operator(holder)
-        await asyncio.sleep(20)
-        assert world.leader() not in (None, holder)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await asyncio.sleep(2 * HELD_FOR_S)
-        assert "Suspect" in {e["reason"] for e in world.status["exceptions"]}
-
-    world = in_long_sessions(play)
-    assert [str(found) for found in (*world.violations, *world.breaches)] == []
+    world.restart_operator("operator-b")
+    await asyncio.sleep(HELD_FOR_S)
+    lost = await lose(world)
+    await heir_joins(world, lost)
+    await takes_its_seat_back(world, lost)
+    await asyncio.sleep(HELD_FOR_S)
+    holder = some(world.leader())
+    world.crash_operator(holder)
+    await asyncio.sleep(20)
+    assert world.leader() not in (None, holder)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(2 * HELD_FOR_S)
+    assert "Suspect" in {e["reason"] for e in world.status["exceptions"]}
     assert world.safety.removals == 0

@@ -12,41 +12,38 @@ from dataclasses import replace
 
 import pytest
 
-from simulation.fault_world import broken_promises
+from simulation.fault_world import kept
 from simulator.faults.labels import copy_without_labels
 from simulator.kubernetes.objects import NAMESPACES, PODS
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World
 from staticgroup.runtime.process.namespaces import there
+from support.narrowing import some
 
 OTHER = "team-0"
 WANTED = (NAMESPACE, OTHER)
 
 
 def copy_to_the_other_one(world: World) -> None:
-    original = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2")
-    assert original is not None
+    original = some(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2"))
     copied = copy_without_labels(original)
     copied["metadata"]["namespace"] = OTHER
     world.users.create(PODS, copied)
 
 
 @pytest.mark.parametrize("silent_s", [0.0, 30.0])
-def test_copy_in_a_namespace_whose_watch_is_silent(silent_s: float) -> None:
+@kept(watched=2)
+async def test_copy_in_a_namespace_whose_watch_is_silent(world: World, silent_s: float) -> None:
     """One TCP connection of several has died silently, which is noticed after 75 s."""
-
-    async def test(world: World) -> None:
-        await asyncio.sleep(30)
-        (running,) = world.living
-        (watch,) = [each for each in running.transport.link.open if each.follows == (PODS, OTHER)]
-        watch.lag_s = silent_s
-        copy_to_the_other_one(world)
-        await asyncio.sleep(4)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await asyncio.sleep(90)
-        assert len(world.members()) == 3  # the copy's is held
-
-    assert broken_promises(test, watched=2) == []
+    await asyncio.sleep(30)
+    (running,) = world.living
+    (watch,) = [each for each in running.transport.link.open if each.follows == (PODS, OTHER)]
+    watch.lag_s = silent_s
+    copy_to_the_other_one(world)
+    await asyncio.sleep(4)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await asyncio.sleep(90)
+    assert len(world.members()) == 3  # the copy's is held
 
 
 async def without_the_other_one(world: World) -> None:
@@ -61,11 +58,9 @@ async def without_the_other_one(world: World) -> None:
     await world.until(lambda: bool(world.living) and world.living[0].operator.is_active, 60, "it acts again")
 
 
-def test_scale_down_beside_a_namespace_that_is_gone() -> None:
-    async def test(world: World) -> None:
-        await asyncio.sleep(30)
-        await without_the_other_one(world)
-        world.users.scale(NAMESPACE, WORKLOAD, 2)
-        await world.until(lambda: len(world.members()) == 2, 30, "the departed member is removed")
-
-    assert broken_promises(test, watched=2) == []
+@kept(watched=2)
+async def test_scale_down_beside_a_namespace_that_is_gone(world: World) -> None:
+    await asyncio.sleep(30)
+    await without_the_other_one(world)
+    world.users.scale(NAMESPACE, WORKLOAD, 2)
+    await world.until(lambda: len(world.members()) == 2, 30, "the departed member is removed")

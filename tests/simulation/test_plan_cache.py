@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from dataclasses import fields, replace
 from datetime import UTC, datetime
+from random import Random
 from typing import Any
 
 import pytest
 
-from simulation.fault_world import begin, in_world
+from simulation.fault_world import in_world
+from simulator.faults import FAULTS
 from simulator.world.world import World
 from staticgroup.api.resources.staticgroup import StaticGroup
 from staticgroup.core.outcomes import Executed
@@ -22,8 +24,7 @@ from staticgroup.runtime.work_queue import Key, Result
 
 # None that leaves a suspect: as long as there is one, every round is planned.
 KINDS = (
-    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe",
-    "pod_is_evicted",
+    "container_crashes", "group_is_suspended", "injection_policy_is_missing", "mode_is_observe", "pod_is_evicted",
     "rights_are_lost", "unknown_member_joins", "watch_position_is_too_old",
 )  # fmt: skip
 
@@ -75,7 +76,7 @@ def test_a_round_that_skips_planning_would_have_found_nothing(found: list[tuple[
 
     async def test(world: World) -> None:
         await asyncio.sleep(150)
-        heal = begin(world, kind)
+        heal = FAULTS[kind].begin(world, Random(1))
         await asyncio.sleep(100)
         if heal is not None:
             heal()

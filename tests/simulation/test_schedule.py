@@ -25,14 +25,10 @@ def verdict(
 ) -> Verdict:
     """Make up what became of a schedule."""
     return Verdict(
-        seed=seed,
-        violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
+        seed=seed, violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
         breaches=tuple(Breach(kind, 12.0, "operator-a removed live member m") for kind in broken),
-        faults=Counter(sorted(FAULTS)) if faults is None else faults,
-        removals=removals,
-        holds_with_zombie=holds,
-        met=Counter(kind.value for kind in ChangeKind),
-        virtual_s=700.0,
+        faults=Counter(sorted(FAULTS)) if faults is None else faults, removals=removals, holds_with_zombie=holds,
+        met=Counter(kind.value for kind in ChangeKind), virtual_s=700.0,
     )
 
 
@@ -112,42 +108,42 @@ def test_a_violation_is_a_complaint_that_names_the_seed() -> None:
     assert replay_command(17) == "python -m simulator replay --seed 17"
 
 
-def test_a_schedule_that_ends_with_an_exception_is_a_complaint() -> None:
-    """A run that did not happen is no proof."""
-    counted = tally(verdict(1), Failure(seed=5, error="Traceback\nDeadlock: nothing is ready\n"))
-    assert counted.complaints() == ["schedule 5: Deadlock: nothing is ready"]
+@pytest.mark.parametrize(
+    ("results", "complaint"),
+    [
+        (
+            [verdict(1), Failure(seed=5, error="Traceback\nDeadlock: nothing is ready\n")],
+            "schedule 5: Deadlock: nothing is ready",
+        ),
+        ([verdict(n, removals=int(n < 2)) for n in range(10)], "only 2 of 10 schedules reached a removal"),
+        (
+            [verdict(n, holds=int(n < 1)) for n in range(10)],
+            "only 1 of 10 schedules held the member of a living zombie",
+        ),
+    ],
+    ids=["exception", "no removals", "no living zombies"],
+)
+def test_schedules_that_prove_nothing_are_a_complaint(results: list[Verdict | Failure], complaint: str) -> None:
+    """A run that did not happen is no proof, an operator that never removes is safe and useless, and the danger itself
+    must be there often enough."""
+    assert tally(*results).complaints() == [complaint]
 
 
-def test_schedules_without_removals_are_a_complaint() -> None:
-    """An operator that never removes a member is safe and useless."""
-    assert tally(*(verdict(n, removals=int(n < 2)) for n in range(10))).complaints() == [
-        "only 2 of 10 schedules reached a removal"
-    ]
-
-
-def test_schedules_without_living_zombies_are_a_complaint() -> None:
-    """The danger itself must be there often enough."""
-    assert tally(*(verdict(n, holds=int(n < 1)) for n in range(10))).complaints() == [
-        "only 1 of 10 schedules held the member of a living zombie"
-    ]
-
-
-def test_a_kind_of_fault_that_never_happened_is_a_complaint_in_a_long_run_only() -> None:
+@pytest.mark.parametrize(
+    ("without", "complaint"),
+    [
+        ({"faults": Counter(k for k in FAULTS if k != "node_reboots")}, "the fault node_reboots never happened"),
+        (
+            {"met": Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)},
+            "nobody ever copies a pod's id into a second workload",
+        ),
+    ],
+    ids=["fault", "change"],
+)
+def test_a_kind_that_never_happened_is_a_complaint_in_a_long_run_only(without: dict[str, Any], complaint: str) -> None:
     """Twenty schedules need not have seen everything; three hundred must."""
-    without = Counter(kind for kind in FAULTS if kind != "node_reboots")
-    short = tally(*(verdict(n, faults=without) for n in range(20)))
-    long = tally(*(verdict(n, faults=without) for n in range(300)))
-    assert short.complaints() == []
-    assert long.complaints() == ["the fault node_reboots never happened"]
-
-
-def test_a_kind_of_change_that_never_happened_is_a_complaint_only_in_a_long_run() -> None:
-    """Likewise what members become, and which other pods have their ids."""
-    without = Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)
-    short = tally(*(replace(verdict(n), met=without) for n in range(20)))
-    long = tally(*(replace(verdict(n), met=without) for n in range(300)))
-    assert short.complaints() == []
-    assert long.complaints() == ["nobody ever copies a pod's id into a second workload"]
+    short, long = (tally(*(replace(verdict(n), **without) for n in range(count))) for count in (20, 300))
+    assert (short.complaints(), long.complaints()) == ([], [complaint])
 
 
 def test_soak_counts_and_ends_with_its_status(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.core.absences.samples import Sample, samples_from
 from staticgroup.core.timeouts.desired import quantised
+from support.narrowing import some
 
 PROTOCOLS = ("classic", "consumer")
 SETTING = "consumer.session.timeout.ms"
@@ -162,8 +163,7 @@ def test_brokers_maximum_that_is_too_low_is_named_with_the_number() -> None:
 async def replaced_operator(world: World, number: int) -> None:
     """Before the second roll another process takes over; in the third one nobody operates for longer than a pod is away."""
     await asyncio.sleep(60)
-    leader = world.leader()
-    assert leader is not None
+    leader = some(world.leader())
     if number == 1:
         world.start_operator("operator-b")
         await asyncio.sleep(20)
@@ -189,8 +189,7 @@ def test_restart_that_is_refused_until_the_session_ends_makes_no_session_longer(
     async def killed(world: World, number: int) -> None:
         await asyncio.sleep(60)
         for ordinal in range(PODS):
-            pod = world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-{ordinal}")
-            assert pod is not None
+            pod = some(world.kubernetes.pod(NAMESPACE, f"{WORKLOAD}-{ordinal}"))
             world.processes.signal(uid_of(pod), "app", "KILL")
             await asyncio.sleep(300)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -12,6 +12,8 @@ import pytest_asyncio
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from unit.kafka.fake_broker import Cluster, FakeBroker
+
+from .gateway_script import Kafka
 
 
 class Clock:
@@ -60,4 +62,6 @@ def settings(broker: FakeBroker) -> ConnectionSettings:
     return ConnectionSettings(bootstrap_servers=(broker.address,), allow_loopback=True, request_timeout_s=2.0)
 
 
-Make = Callable[..., ConnectionSettings]
+@pytest.fixture
+def kafka(cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings) -> Kafka:
+    return Kafka(cluster, gateway, settings)

@@ -7,35 +7,23 @@ in real frames. One idea: default handlers serve a small cluster model; a test r
 from __future__ import annotations
 
 import asyncio
-import io
 import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from staticgroup.kafka.wire import Api
+from unit.kafka.answers import altered, element, encode, leave_answer, nested_element, released, respond, streams_left
 
 SASL = {17: (0, 1), 36: (0, 2)}
 MODERN = SASL | {
-    3: (0, 13),
-    10: (0, 6),
-    11: (0, 9),
-    12: (0, 4),
-    13: (0, 5),
-    15: (0, 6),
-    16: (0, 5),
-    32: (1, 4),
-    44: (0, 1),
-    68: (0, 1),
-    69: (0, 1),
-    88: (0, 1),
-    89: (0, 1),
-}
+    3: (0, 13), 10: (0, 6), 11: (0, 9), 12: (0, 4), 13: (0, 5), 15: (0, 6), 16: (0, 5), 32: (1, 4), 44: (0, 1),
+    68: (0, 1), 69: (0, 1), 88: (0, 1), 89: (0, 1),
+}  # fmt: skip
 """API versions of Kafka 4.4."""
 KAFKA_3_7 = MODERN | {15: (0, 5), 16: (0, 4), 69: (0, 0)}
 KAFKA_2_3 = SASL | {3: (0, 8), 10: (0, 2), 11: (0, 5), 12: (0, 3), 13: (0, 2), 15: (0, 3), 16: (0, 2), 32: (0, 2)}
@@ -57,6 +45,11 @@ class Group:
     members: list[tuple[str, str | None]] = field(default_factory=list)
     epoch: int = 7
     away: set[str] = field(default_factory=set)
+
+    def compare(self, member_id: str, instance_id: str) -> int:
+        """Return the error code for a member that is to leave: unknown, fenced, or none."""
+        holders = {i: m for m, i in self.members}
+        return 25 if instance_id not in holders else 82 if holders[instance_id] != member_id else 0
 
 
 @dataclass
@@ -180,9 +173,6 @@ class FakeBroker:
             return head + struct.pack(">h", 58) + struct.pack(">h", len(echoed)) + echoed + struct.pack(">i", len(echoed)) + echoed + lifetime
         return head + struct.pack(">hhi", 0, -1, 0) + lifetime
 
-    def respond(self, api: Api, version: int, **values: Any) -> Any:
-        return respond(api, version, **values)
-
     def _consumer_group_heartbeat(self, request: Any, version: int) -> Any:
         """Let the sender leave for a while."""
         return released(version, 0, request.member_id)
@@ -193,84 +183,57 @@ class FakeBroker:
             host, port = broker.advertised or ("127.0.0.1", broker.port)
             brokers.append(element(Api.METADATA, version, "brokers", node_id=broker.node_id, host=host, port=port))
         return respond(
-            Api.METADATA,
-            version,
-            brokers=tuple(brokers),
-            cluster_id=self.cluster.cluster_id,
-            controller_id=1,
+            Api.METADATA, version, brokers=tuple(brokers), cluster_id=self.cluster.cluster_id, controller_id=1,
             topics=(),
         )
 
     def _find_coordinator(self, request: Any, version: int) -> Any:
-        host, port = (self.cluster.broker(self.cluster.coordinator).advertised) or (
-            "127.0.0.1",
-            self.cluster.broker(self.cluster.coordinator).port,
-        )
-        where = {
-            "node_id": self.cluster.coordinator,
-            "host": host,
-            "port": port,
-            "error_code": 0,
-            "error_message": None,
-        }
+        coordinator = self.cluster.broker(self.cluster.coordinator)
+        host, port = coordinator.advertised or ("127.0.0.1", coordinator.port)
+        where = {"node_id": coordinator.node_id, "host": host, "port": port, "error_code": 0, "error_message": None}
         if version < 4:
             return respond(Api.FIND_COORDINATOR, version, **where)
-        rows = tuple(
-            element(Api.FIND_COORDINATOR, version, "coordinators", key=key, **where) for key in request.coordinator_keys
-        )
+        keys = request.coordinator_keys
+        rows = tuple(element(Api.FIND_COORDINATOR, version, "coordinators", key=key, **where) for key in keys)
         return respond(Api.FIND_COORDINATOR, version, coordinators=rows)
 
     def _list_groups(self, _request: Any, version: int) -> Any:
         rows = tuple(
             element(
-                Api.LIST_GROUPS,
-                version,
-                "groups",
-                group_id=group_id,
-                protocol_type="consumer",
-                group_state=group.state,
-                group_type=group.type,
+                Api.LIST_GROUPS, version, "groups", group_id=group_id, protocol_type="consumer",
+                group_state=group.state, group_type=group.type,
             )
             for group_id, group in self.cluster.groups.items()
         )
         return respond(Api.LIST_GROUPS, version, error_code=self._coordinator_error(), groups=rows)
 
-    def _describe_groups(self, request: Any, version: int) -> Any:
-        return respond(
-            Api.DESCRIBE_GROUPS, version, groups=tuple(self.describe_classic(g, version) for g in request.groups)
-        )
-
-    def describe_classic(self, group_id: str, version: int, error_code: int = 0) -> Any:
+    def _group_of(self, group_id: str, group_type: str, error_code: int) -> tuple[Group | None, int]:
+        """Return a group if it is of this type and nothing hinders, and the error code; 69 where there is none."""
         group = self.cluster.groups.get(group_id)
         error_code = error_code or self._coordinator_error()
-        known = group is not None and group.type == "classic" and not error_code
-        if not known and not error_code and version >= 6:
-            error_code = 69
+        if error_code or group is None or group.type != group_type:
+            return None, error_code or 69
+        return group, 0
+
+    def _describe_groups(self, request: Any, version: int) -> Any:
+        rows = tuple(self.describe_classic(g, version) for g in request.groups)
+        return respond(Api.DESCRIBE_GROUPS, version, groups=rows)
+
+    def describe_classic(self, group_id: str, version: int, error_code: int = 0) -> Any:
+        group, code = self._group_of(group_id, "classic", error_code)
+        if version < 6 and not error_code and code == 69:
+            code = 0  # "Dead, no error"
         members = tuple(
             nested_element(
-                Api.DESCRIBE_GROUPS,
-                version,
-                ("groups", "members"),
-                member_id=member_id,
-                group_instance_id=instance_id,
-                client_id="orders",
-                client_host="/10.0.0.7",
-                member_metadata=b"",
-                member_assignment=b"",
+                Api.DESCRIBE_GROUPS, version, ("groups", "members"), member_id=member_id, group_instance_id=instance_id,
+                client_id="orders", client_host="/10.0.0.7", member_metadata=b"", member_assignment=b"",
             )
-            for member_id, instance_id in (group.members if known and group else ())
+            for member_id, instance_id in (group.members if group else ())
         )
         return element(
-            Api.DESCRIBE_GROUPS,
-            version,
-            "groups",
-            error_code=error_code,
-            error_message=None,
-            group_id=group_id,
-            group_state=group.state if known and group else "Dead" if not error_code or error_code == 69 else "",
-            protocol_type="consumer" if known else "",
-            protocol_data="",
-            members=members,
+            Api.DESCRIBE_GROUPS, version, "groups", error_code=code, error_message=None, group_id=group_id,
+            group_state=group.state if group else "Dead" if code in (0, 69) else "",
+            protocol_type="consumer" if group else "", protocol_data="", members=members,
         )
 
     def _consumer_group_describe(self, request: Any, version: int) -> Any:
@@ -278,41 +241,17 @@ class FakeBroker:
         return respond(Api.CONSUMER_GROUP_DESCRIBE, version, groups=rows)
 
     def describe_consumer(self, group_id: str, version: int, error_code: int = 0) -> Any:
-        group = self.cluster.groups.get(group_id)
-        error_code = error_code or self._coordinator_error()
-        known = group is not None and group.type == "consumer" and not error_code
-        if not known and not error_code:
-            error_code = 69
-        path = ("groups", "members")
-        api = Api.CONSUMER_GROUP_DESCRIBE
+        api, path = Api.CONSUMER_GROUP_DESCRIBE, ("groups", "members")
+        group, code = self._group_of(group_id, "consumer", error_code)
         nothing = nested_element(api, version, (*path, "assignment"), topic_partitions=())
         members = tuple(
             nested_element(
-                api,
-                version,
-                path,
-                member_id=member_id,
-                instance_id=instance_id,
-                member_epoch=group.epoch,
-                client_id="orders",
-                client_host="/10.0.0.7",
-                assignment=nothing,
-                target_assignment=nothing,
+                api, version, path, member_id=member_id, instance_id=instance_id, member_epoch=group.epoch,
+                client_id="orders", client_host="/10.0.0.7", assignment=nothing, target_assignment=nothing,
             )
-            for member_id, instance_id in (group.members if known and group else ())
+            for member_id, instance_id in (group.members if group else ())
         )
-        return element(
-            api,
-            version,
-            "groups",
-            error_code=error_code,
-            group_id=group_id,
-            group_state=group.state if known and group else "",
-            group_epoch=group.epoch if known and group else -1,
-            assignment_epoch=group.epoch if known and group else -1,
-            assignor_name="uniform",
-            members=members,
-        )
+        return described(api, version, group_id, group, code, assignor_name="uniform", members=members)
 
     def _streams_group_describe(self, request: Any, version: int) -> Any:
         rows = tuple(self.describe_streams(g, version) for g in request.group_ids)
@@ -321,11 +260,7 @@ class FakeBroker:
     def describe_streams(self, group_id: str, version: int, error_code: int = 0) -> Any:
         """Describe with a topology; each member has two active tasks and a standby one."""
         api, path = Api.STREAMS_GROUP_DESCRIBE, ("groups", "members")
-        group = self.cluster.groups.get(group_id)
-        error_code = error_code or self._coordinator_error()
-        known = group is not None and group.type == "streams" and not error_code
-        if not known and not error_code:
-            error_code = 69
+        group, code = self._group_of(group_id, "streams", error_code)
 
         def tasks(role: str, *partitions: int) -> Any:
             held = nested_element(api, version, (*path, "assignment", role), subtopology_id="0", partitions=partitions)
@@ -339,64 +274,44 @@ class FakeBroker:
                 member_epoch=-2 if member_id in group.away else group.epoch, topology_epoch=1, process_id="p", client_tags=(),
                 task_offsets=(), task_end_offsets=(), assignment=held_now, target_assignment=held_now, is_classic=False,
             )
-            for member_id, instance_id in (group.members if known and group else ())
+            for member_id, instance_id in (group.members if group else ())
         )
         part = nested_element(
             api, version, ("groups", "topology", "subtopologies"), subtopology_id="0", source_topics=("orders",),
             repartition_sink_topics=(), state_changelog_topics=(), repartition_source_topics=(),
         )
-        return element(
-            api,
-            version,
-            "groups",
-            error_code=error_code,
-            group_id=group_id,
-            group_state=group.state if known and group else "",
-            group_epoch=group.epoch if known and group else -1,
-            assignment_epoch=group.epoch if known and group else -1,
-            topology=nested_element(api, version, ("groups", "topology"), epoch=1, subtopologies=(part,)) if known else None,
-            members=members,
-        )
+        topology = nested_element(api, version, ("groups", "topology"), epoch=1, subtopologies=(part,))
+        of_group = topology if group else None
+        return described(api, version, group_id, group, code, topology=of_group, members=members)
 
     def _streams_group_heartbeat(self, request: Any, version: int) -> Any:
         """Compare both ids of the member that leaves (GroupMetadataManager.streamsGroupLeave)."""
         return streams_left(version, self._coordinator_error() or self._leave_streams(request), request.member_id)
 
     def _leave_streams(self, request: Any) -> int:
-        group = self.cluster.groups.get(request.group_id)
-        if group is None or group.type != "streams":
-            return 69
-        holders = {i: m for m, i in group.members}
+        group, code = self._group_of(request.group_id, "streams", 0)
+        if group is None:
+            return code
         if request.instance_id is None:
             raise AssertionError("a leave without instance id would remove any member with this member id")
-        if request.instance_id not in holders:
-            return 25
-        if holders[request.instance_id] != request.member_id:
-            return 82
-        if request.member_epoch == -2:
+        code = group.compare(request.member_id, request.instance_id)
+        if not code and request.member_epoch == -2:
             group.away.add(request.member_id)
-        else:
+        elif not code:
             group.members.remove((request.member_id, request.instance_id))
-        return 0
+        return code
 
     def _leave_group(self, request: Any, version: int) -> Any:
         top = self._coordinator_error()
-        return leave_answer(
-            version,
-            top,
-            () if top else [(m.member_id, m.group_instance_id, self._leave(request, m)) for m in request.members],
-        )
+        rows = [(m.member_id, m.group_instance_id, self._leave(request, m)) for m in request.members if not top]
+        return leave_answer(version, top, rows)
 
     def _leave(self, request: Any, identity: Any) -> int:
-        group = self.cluster.groups.get(request.group_id)
-        holders = {i: m for m, i in group.members} if group else {}
-        if identity.group_instance_id not in holders:
-            return 25
-        if holders[identity.group_instance_id] != identity.member_id:
-            return 82
-        assert group
-        group.members.remove((identity.member_id, identity.group_instance_id))
-        return 0
+        group = self.cluster.groups.get(request.group_id) or Group()
+        code = group.compare(identity.member_id, identity.group_instance_id)
+        if not code:
+            group.members.remove((identity.member_id, identity.group_instance_id))
+        return code
 
     def _heartbeat(self, _request: Any, version: int) -> Any:
         return respond(Api.HEARTBEAT, version, error_code=25)
@@ -426,100 +341,25 @@ class FakeBroker:
         keys = resource.configuration_keys if not error_code else ()
         rows = tuple(
             nested_element(
-                Api.DESCRIBE_CONFIGS,
-                version,
-                ("results", "configs"),
-                name=key,
-                value=values[key],
-                read_only=False,
-                config_source=8 if key in self.stored else 5,
-                is_sensitive=False,
-                synonyms=(),
-                documentation=None,
+                Api.DESCRIBE_CONFIGS, version, ("results", "configs"), name=key, value=values[key], read_only=False,
+                config_source=8 if key in self.stored else 5, is_sensitive=False, synonyms=(), documentation=None,
             )
             for key in keys
             if key in values
         )
         return element(
-            Api.DESCRIBE_CONFIGS,
-            version,
-            "results",
-            error_code=error_code,
-            error_message=None,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-            configs=rows,
+            Api.DESCRIBE_CONFIGS, version, "results", error_code=error_code, error_message=None,
+            resource_type=resource.resource_type, resource_name=resource.resource_name, configs=rows,
         )
 
     def _coordinator_error(self) -> int:
         return 0 if self.node_id == self.cluster.coordinator else 16
 
 
-def leave_answer(version: int, top: int, rows: Any) -> Any:
-    members = tuple(
-        element(Api.LEAVE_GROUP, version, "members", member_id=m, group_instance_id=i, error_code=code)
-        for m, i, code in rows
+def described(api: Api, version: int, group_id: str, group: Group | None, code: int, **values: Any) -> Any:
+    """A group with epochs."""
+    epoch = group.epoch if group else -1
+    return element(
+        api, version, "groups", error_code=code, group_id=group_id, group_state=group.state if group else "",
+        group_epoch=epoch, assignment_epoch=epoch, **values,
     )
-    return respond(Api.LEAVE_GROUP, version, error_code=top, members=members)
-
-
-def encode(entity: Any) -> bytes:
-    buffer = io.BytesIO()
-    entity_writer(type(entity))(buffer, entity)
-    return buffer.getvalue()
-
-
-def respond(api: Api, version: int, **values: Any) -> Any:
-    return fill(load_response_schema(int(api), version), throttle_time=timedelta(0), **values)
-
-
-def altered(version: int, request: Any, error_code: int) -> Any:
-    """Answer every resource of an IncrementalAlterConfigs alike."""
-    api = Api.INCREMENTAL_ALTER_CONFIGS
-    rows = tuple(
-        element(
-            api, version, "responses", error_code=error_code, error_message=None, resource_type=r.resource_type,
-            resource_name=r.resource_name,
-        )
-        for r in request.resources
-    )  # fmt: skip
-    return respond(api, version, responses=rows)
-
-
-def released(version: int, code: int, member_id: str = "m-0") -> Any:
-    """The answer to a temporary leave."""
-    return respond(
-        Api.CONSUMER_GROUP_HEARTBEAT, version, error_code=code, error_message=None, member_id=member_id, member_epoch=-2,
-        heartbeat_interval=timedelta(0), assignment=None,
-    )
-
-
-def streams_left(version: int, code: int, member_id: str = "m-0") -> Any:
-    """The answer to a leave from a streams group."""
-    return respond(
-        Api.STREAMS_GROUP_HEARTBEAT, version, error_code=code, error_message=None, member_id=member_id, member_epoch=-1,
-        heartbeat_interval=timedelta(0), acceptable_recovery_lag=0, task_offset_interval=timedelta(0), status=None,
-        active_tasks=None, standby_tasks=None, warmup_tasks=None, endpoint_information_epoch=0,
-        partitions_by_user_endpoint=None,
-    )
-
-
-def element(api: Api, version: int, field_name: str, **values: Any) -> Any:
-    return nested_element(api, version, (field_name,), **values)
-
-
-def nested_element(api: Api, version: int, path: tuple[str, ...], **values: Any) -> Any:
-    current: Any = load_response_schema(int(api), version)
-    for name in path:
-        current = current.__dataclass_fields__[name].type
-        while hasattr(current, "__args__"):  # X | None, tuple[X, ...], tuple[X, ...] | None
-            current = current.__args__[0]
-    return fill(current, **values)
-
-
-def fill(cls: Any, **values: Any) -> Any:
-    from kio.schema.errors import ErrorCode
-
-    if "error_code" in values:
-        values["error_code"] = ErrorCode(values["error_code"])
-    return cls(**{name: value for name, value in values.items() if name in cls.__dataclass_fields__})

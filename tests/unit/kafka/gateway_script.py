@@ -1,16 +1,64 @@
-"""Answers of a scripted broker, and what the gateway made of them."""
+"""What a gateway is given, answers of a scripted broker, and what the gateway made of them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveEntry, LeaveOutcome
+from staticgroup.core.group import (
+    BrokerBounds,
+    GroupView,
+    KafkaProblem,
+    KafkaProblemKind,
+    LeaveCall,
+    LeaveEntry,
+    LeaveOutcome,
+    LeaveResult,
+)
+from staticgroup.kafka.errors import Refusal
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
+from staticgroup.kafka.login.tokens import BearerToken
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import FakeBroker, respond
+from support.narrowing import of_type
+from unit.kafka.answers import respond
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group
 
 REMOVED, FENCED, UNKNOWN, RETRY = LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN, LeaveOutcome.RETRY
 Answer = Callable[[Any, int], Any]
+
+
+@dataclass
+class Kafka:
+    """A cluster, and the gateway that calls it with these settings."""
+
+    cluster: Cluster
+    gateway: KioGateway
+    settings: ConnectionSettings
+
+    def __post_init__(self) -> None:
+        self.groups: dict[str, Group] = self.cluster.groups
+        self.broker = self.cluster.brokers[0]
+
+    async def describe(self, group_id: str) -> GroupView | KafkaProblem:
+        return await self.gateway.describe(self.settings, group_id)
+
+    async def read(self, group_id: str) -> GroupView:
+        """Describe a group that can be read."""
+        view = of_type(GroupView, await self.describe(group_id))
+        return view
+
+    async def bounds(self, group_id: str) -> BrokerBounds:
+        bounds = of_type(BrokerBounds, await self.gateway.bounds(self.settings, group_id))
+        return bounds
+
+    async def leave(
+        self, group_id: str, entries: Sequence[LeaveEntry], call: LeaveCall = LeaveCall.LEAVE_GROUP
+    ) -> LeaveResult:
+        """Let members leave whose coordinator answers for each of them."""
+        result = of_type(LeaveResult, await self.gateway.leave(self.settings, group_id, entries, call))
+        return result
 
 
 def problem(outcome: object) -> KafkaProblem:
@@ -44,3 +92,24 @@ def describing(broker: FakeBroker, code: int) -> Answer:
         return respond(Api.DESCRIBE_GROUPS, version, groups=groups)
 
     return answer
+
+
+class GivenToken:
+    """A provider that returns a token, or refuses."""
+
+    def __init__(self, answer: str | Refusal) -> None:
+        self.answer = answer
+
+    async def token(self) -> BearerToken:
+        if isinstance(self.answer, Refusal):
+            raise self.answer
+        return BearerToken(text=self.answer)
+
+
+def resolving(*addresses: str) -> Callable[[str, int], Coroutine[Any, Any, Sequence[str]]]:
+    """Return a resolver that finds these under any name."""
+
+    async def resolver(_host: str, _port: int) -> Sequence[str]:
+        return addresses
+
+    return resolver

@@ -9,6 +9,9 @@ import pytest
 
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.addresses import HostPort, SystemResolver, check, parse_host_port, refusal_reason
+from support.narrowing import of_type
+
+from .gateway_script import resolving
 
 
 @pytest.mark.parametrize(
@@ -17,10 +20,9 @@ from staticgroup.kafka.addresses import HostPort, SystemResolver, check, parse_h
         "127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::7f00:1", "169.254.1.1",
         "fe80::1", "fe80::1%eth0", "0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "240.0.0.1",
         "169.254.169.254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "fd00:ec2::254", "100.100.100.200",
-        "168.63.129.16", "192.0.0.192", "169.254.170.23", "fd00:ec2::23", "fd20:ce::254",
-        "::7f00:1", "::a9fe:a9fe", "::ffff:0:7f00:1", "64:ff9b:1::7f00:1", "64:ff9b:1::a9fe:a9fe",
-        "64:ff9b:1:a9fe:a9:fe00::", "64:ff9b:1:a9:fe:a9fe::", "64:ff9b:1:5:a9:fea9:fe00:0",
-        "2001:0:a9fe:a9fe::1", "2001::5601:5601",
+        "168.63.129.16", "192.0.0.192", "169.254.170.23", "fd00:ec2::23", "fd20:ce::254", "::7f00:1", "::a9fe:a9fe",
+        "::ffff:0:7f00:1", "64:ff9b:1::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:a9:fe:a9fe::", "64:ff9b:1:5:a9:fea9:fe00:0", "2001:0:a9fe:a9fe::1", "2001::5601:5601",
     ],
 )  # fmt: skip
 def test_address_that_is_no_brokers_is_refused(text: str) -> None:
@@ -51,17 +53,13 @@ def test_allow_loopback_never_allows_metadata_unspecified_or_multicast(text: str
 
 
 async def test_only_a_checked_address_of_a_name_is_chosen() -> None:
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1", "169.254.169.254", "10.0.0.5")
-
     target = HostPort(host="kafka.example", port=9092)
+    resolver = resolving("127.0.0.1", "169.254.169.254", "10.0.0.5")
     assert await check(target, allow_loopback=False, resolver=resolver) == "10.0.0.5"
 
 
 async def test_name_with_nothing_but_refused_addresses_is_refused() -> None:
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1", "169.254.169.254")
-
+    resolver = resolving("127.0.0.1", "169.254.169.254")
     said = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolver)
     assert isinstance(said, KafkaProblem)
     assert said.kind is KafkaProblemKind.ADDRESS_REFUSED
@@ -70,10 +68,7 @@ async def test_name_with_nothing_but_refused_addresses_is_refused() -> None:
 
 async def test_refusal_says_what_allows_a_test_cluster_and_only_where_that_helps() -> None:
     async def said(text: str) -> str:
-        async def resolver(_host: str, _port: int) -> Sequence[str]:
-            return (text,)
-
-        refused = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolver)
+        refused = await check(HostPort(host="kafka.example", port=9092), allow_loopback=False, resolver=resolving(text))
         assert isinstance(refused, KafkaProblem)
         return refused.message
 
@@ -112,6 +107,5 @@ def test_bootstrap_server_is_read(text: str, expected: HostPort) -> None:
 
 @pytest.mark.parametrize("text", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "kafka:9x", "kafka:-1", "k:٩"])
 def test_bootstrap_server_that_is_none_is_named(text: str) -> None:
-    said = parse_host_port(text)
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, parse_host_port(text))
     assert "spec.bootstrapServers" in said.message

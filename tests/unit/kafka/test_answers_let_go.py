@@ -12,13 +12,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from staticgroup.core.group import GroupView, KafkaProblem, LeaveResult
+from staticgroup.core.group import KafkaProblem, LeaveResult
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+from unit.kafka.fake_broker import FakeBroker, Group
 
-from .gateway_script import entry
+from .gateway_script import Kafka, entry
 
 SIZE = 2**20 + 12_345
 """Of the answers, bytes; nothing else is so large."""
@@ -66,36 +66,30 @@ async def call(gateway: KioGateway, settings: ConnectionSettings, api: Api) -> o
         Api.LEAVE_GROUP,
     ],
 )  # fmt: skip
-async def test_answers_that_cannot_be_read_are_let_go(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, api: Api
-) -> None:
-    cluster.groups["g"] = Group(type="consumer" if api is Api.CONSUMER_GROUP_DESCRIBE else "classic", members=[("m", "i")])
+async def test_answers_that_cannot_be_read_are_let_go(kafka: Kafka, broker: FakeBroker, api: Api) -> None:
+    kafka.groups["g"] = Group(type="consumer" if api is Api.CONSUMER_GROUP_DESCRIBE else "classic", members=[("m", "i")])
     broker.handlers[api] = lambda _request, _version: UNREADABLE
     for _ in range(TRIES):
-        assert isinstance(await call(gateway, settings, api), KafkaProblem | LeaveResult)
+        assert isinstance(await call(kafka.gateway, kafka.settings, api), KafkaProblem | LeaveResult)
     assert broker.count(api) >= TRIES
     await asyncio.sleep(0.01)
     assert held() <= 2
 
 
-async def test_frames_that_nobody_asked_for_are_let_go_with_their_connection(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["g"] = Group(members=[("m", "i")])
+async def test_frames_that_nobody_asked_for_are_let_go_with_their_connection(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups["g"] = Group(members=[("m", "i")])
     for _ in range(TRIES):
-        assert isinstance(await gateway.describe(settings, "g"), GroupView)
+        await kafka.read("g")
         for writer in broker._writers:
             writer.write(struct.pack(">i", len(UNREADABLE)) + UNREADABLE)
         async with asyncio.timeout(5):
-            while gateway.socket_count():  # noqa: ASYNC110 - nobody tells
+            while kafka.gateway.socket_count():  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
     assert held() == 0
 
 
-async def test_answer_that_was_read_is_not_kept_until_the_next_one(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_answer_that_was_read_is_not_kept_until_the_next_one(kafka: Kafka, broker: FakeBroker) -> None:
     broker.handlers[Api.LIST_GROUPS] = lambda _request, _version: UNREADABLE
-    assert isinstance(await gateway.describe(settings, "g"), KafkaProblem)
-    assert gateway.socket_count() == 1
+    assert isinstance(await kafka.describe("g"), KafkaProblem)
+    assert kafka.gateway.socket_count() == 1
     assert held() <= 1

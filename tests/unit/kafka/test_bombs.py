@@ -11,15 +11,13 @@ import struct
 import pytest
 
 from kafka_frames import BadFrame, TooManyElements
-from staticgroup.core.group import GroupView, KafkaProblemKind
+from staticgroup.core.group import KafkaProblemKind
 from staticgroup.kafka.connection import FRAME_MAX_BYTES
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import ELEMENTS_MAX, Api
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group
+from unit.kafka.fake_broker import Group
 from unit.kafka.test_wire import CALLS
 
-from .gateway_script import kind
+from .gateway_script import Kafka, kind
 
 NOTHING = b"\0\0\0\0"
 """Throttle time; also an error code and two more zero bytes, or a null."""
@@ -91,15 +89,13 @@ def test_as_many_partitions_as_a_frame_holds_are_read() -> None:
     assert group.members[0].assigned_partitions == 1_200_000
 
 
-async def test_a_group_that_is_a_bomb_is_named_and_keeps_no_other_from_being_read(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups |= {"orders": Group(members=[("m", "orders-0")]), "other": Group(members=[("m", "other-0")])}
-    plain = broker._describe_groups
-    broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: (
+async def test_a_group_that_is_a_bomb_is_named_and_keeps_no_other_from_being_read(kafka: Kafka) -> None:
+    kafka.groups |= {"orders": Group(members=[("m", "orders-0")]), "other": Group(members=[("m", "other-0")])}
+    plain = kafka.broker._describe_groups
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: (
         described(ELEMENTS_MAX + 1) if "orders" in request.groups else plain(request, version)
     )
-    broker.versions[Api.DESCRIBE_GROUPS] = (0, 5)
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.ANSWER_TOO_LARGE
-    assert isinstance(await gateway.describe(settings, "other"), GroupView)
-    assert broker.connections == 1
+    kafka.broker.versions[Api.DESCRIBE_GROUPS] = (0, 5)
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.ANSWER_TOO_LARGE
+    await kafka.read("other")
+    assert kafka.broker.connections == 1

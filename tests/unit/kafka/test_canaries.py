@@ -14,11 +14,16 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.sasl import SaslMechanism
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, TlsSettings
+from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from staticgroup.kafka.login.shared_credentials import TokenFile
 from support.canaries import Canaries, ErrorDump, dump_of, forms_of
 from support.devcluster import kafka_tls
+from support.narrowing import of_type
+
+from .gateway_script import GivenToken, Kafka, resolving
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -114,8 +119,7 @@ async def peer(serve: Serve | None) -> AsyncIterator[int]:
     server.close()
 
 
-async def resolved(_host: str, _port: int) -> Sequence[str]:
-    return ("127.0.0.1",)
+resolved = resolving("127.0.0.1")
 
 
 async def breaking(_host: str, _port: int) -> Sequence[str]:
@@ -157,3 +161,42 @@ def test_a_canary_is_found_in_each_of_its_forms(as_what: Callable[[str], str]) -
     assert canaries.hits([("there", f"before {as_what(secret)} after")]) == ["x in there"]
     assert canaries.hits([("there", "nothing")]) == []
     assert len(forms_of(secret)) == 7
+
+
+CANARY = "canary-5e1d-do-not-show"
+REGION = "eu-central-1"
+
+
+def sent_back(root: Path) -> dict[str, tuple[SaslSettings, str]]:
+    """Return each kind of login, and the name under which the broker has to be known for it."""
+    (root / "shop").mkdir()
+    (root / "shop" / "kafka").write_text(CANARY)
+    bearer, here = SaslSettings(mechanism=SaslMechanism.OAUTHBEARER), "127.0.0.1"
+    mounted = OAuthSettings(token_endpoint=None, token_file=TokenFile(root=str(root), namespace="shop", name="kafka"))
+    fetched = OAuthSettings(token_endpoint="https://idp.test/token", client_id="op", client_secret=SecretText(CANARY))
+    signed = replace(bearer, aws_msk_iam=AwsMskIamSettings(region=REGION))
+    return {
+        "password": (SaslSettings(mechanism=SaslMechanism.PLAIN, username="op", password=SecretText(CANARY)), here),
+        "mounted token": (replace(bearer, oauth=mounted), here),
+        "fetched token": (replace(bearer, oauth=fetched), here),
+        "signed login": (signed, f"b-1.shop.x1y2z3.c4.kafka.{REGION}.amazonaws.com"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["password", "mounted token", "fetched token", "signed login"])
+async def test_a_login_that_a_refusal_sends_back_is_shown_nowhere(
+    kafka: Kafka, dump: ErrorDump, tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
+) -> None:
+    """In no message, exception or log."""
+    sasl, host = sent_back(tmp_path)[kind]
+    is_given = kind in ("fetched token", "signed login")
+    made: dict[str, Any] = {"make_tokens": lambda _settings: GivenToken(CANARY)} if is_given else {}
+    gateway, port = KioGateway(resolver=resolved, **made), kafka.broker.port
+    login = replace(kafka.settings, sasl=sasl, bootstrap_servers=(f"{host}:{port}",), name="shop/kafka")
+    kafka.broker.echoes_logins = True
+    problem = of_type(KafkaProblem, await gateway.probe(login))
+    await gateway.close()
+    assert problem.kind is KafkaProblemKind.AUTHENTICATION_FAILED
+    assert any(CANARY.encode() in frame for frame in kafka.broker.sasl_bytes)  # it was really sent
+    shown = [repr(problem), problem.message, repr(login), str(login), repr(gateway), repr(vars(gateway)), caplog.text]
+    assert [text for text in (*shown, *dump.texts) if CANARY in text] == []

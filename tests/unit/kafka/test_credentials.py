@@ -15,7 +15,6 @@ import pytest
 from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
-from staticgroup.kafka.gateway import KioGateway
 from staticgroup.kafka.login.credentials import (
     ConnectionSettings,
     OAuthSettings,
@@ -28,7 +27,9 @@ from staticgroup.kafka.login.credentials import (
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from staticgroup.kafka.login.shared_credentials import TokenFile
 from support.devcluster import kafka_tls
-from unit.kafka.fake_broker import FakeBroker
+from support.narrowing import of_type
+
+from .gateway_script import Kafka
 
 CANARY = "canary-93d1-do-not-show"
 LOGIN = {"login": {"username": b"op", "password": CANARY.encode()}}
@@ -125,8 +126,7 @@ def test_user_may_stand_in_the_spec_for_a_secret_that_holds_only_the_password() 
     ],
 )
 def test_bad_secret_is_named_with_its_key(contents: Any, kind: KafkaProblemKind, words: list[str]) -> None:
-    said = resolve(spec(sasl=SCRAM), contents)
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, resolve(spec(sasl=SCRAM), contents))
     assert said.kind is kind
     assert all(word in said.message for word in words)
 
@@ -140,8 +140,7 @@ def test_bad_pem_is_named_with_its_key(pem: dict[str, bytes]) -> None:
         ("client", "tls.key", pem["other-key"]),
         ("client", "tls.key", CANARY.encode()),
     ):
-        said = resolve(spec(tls=TLS), good | {secret: good[secret] | {key: content}})
-        assert isinstance(said, KafkaProblem)
+        said = of_type(KafkaProblem, resolve(spec(tls=TLS), good | {secret: good[secret] | {key: content}}))
         assert said.kind is KafkaProblemKind.SECRET_INVALID
         assert f"'{secret}'" in said.message
         assert f"'{key}'" in said.message
@@ -169,8 +168,7 @@ def test_secret_is_never_sent_in_the_clear(mechanism: str) -> None:
     sasl = {"mechanism": mechanism} | (
         {"oauth": oauth} if mechanism == "OAUTHBEARER" else {"credentialsSecretRef": {"name": "login"}}
     )
-    said = resolve(spec(sasl=sasl), LOGIN)
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, resolve(spec(sasl=sasl), LOGIN))
     assert said.kind is KafkaProblemKind.CONNECTION_INVALID
 
 
@@ -240,18 +238,11 @@ def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
     assert base.sasl.oauth
     oauth = base.sasl.oauth
     variants = [
-        full(bootstrap_servers=("kafka:9093",)),
-        full(cluster_id=None),
-        full(request_timeout_s=3.0),
-        full(allow_loopback=True),
-        full(tls=None),
-        full(tls=replace(base.tls, ca_pem="x")),
-        full(tls=replace(base.tls, certificate_pem="x")),
-        full(tls=replace(base.tls, key_pem=SecretText("x"))),
-        full(sasl=None),
-        full(sasl=replace(base.sasl, mechanism=SaslMechanism.PLAIN)),
-        full(sasl=replace(base.sasl, username="x")),
-        full(sasl=replace(base.sasl, password=SecretText("x"))),
+        full(bootstrap_servers=("kafka:9093",)), full(cluster_id=None), full(request_timeout_s=3.0),
+        full(allow_loopback=True), full(tls=None), full(tls=replace(base.tls, ca_pem="x")),
+        full(tls=replace(base.tls, certificate_pem="x")), full(tls=replace(base.tls, key_pem=SecretText("x"))),
+        full(sasl=None), full(sasl=replace(base.sasl, mechanism=SaslMechanism.PLAIN)),
+        full(sasl=replace(base.sasl, username="x")), full(sasl=replace(base.sasl, password=SecretText("x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, token_endpoint="https://x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_id="x"))),
         full(sasl=replace(base.sasl, oauth=replace(oauth, client_secret=SecretText("x")))),
@@ -267,9 +258,7 @@ def test_fingerprint_follows_every_part_of_the_content_but_the_name() -> None:
     assert replace(base, allow_loopback=True).fingerprint == full(allow_loopback=True).fingerprint
 
 
-async def test_canary_appears_nowhere_but_on_the_wire(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_canary_appears_nowhere_but_on_the_wire(kafka: Kafka, caplog: pytest.LogCaptureFixture) -> None:
     """Everything is logged at DEBUG, asyncio's debug mode included; the password still shows up nowhere."""
     import asyncio
 
@@ -278,17 +267,17 @@ async def test_canary_appears_nowhere_but_on_the_wire(
         logging.getLogger(name).setLevel(logging.DEBUG)
     asyncio.get_running_loop().set_debug(True)
     login = SaslSettings(mechanism=SaslMechanism.PLAIN, username="op", password=SecretText(CANARY))
-    settings = replace(settings, sasl=login, name="shop/kafka")
-    shown = [repr(settings), str(settings), settings.fingerprint, repr(gateway), repr(vars(gateway))]
-    shown += [repr(outcome) for outcome in (await gateway.probe(settings), await gateway.describe(settings, "orders"))]
-    await broker.stop()
-    shown += [repr(await gateway.describe(replace(settings, request_timeout_s=0.2), "orders"))]
+    kafka.settings = replace(kafka.settings, sasl=login, name="shop/kafka")
+    shown = [repr(kafka.settings), str(kafka.settings), kafka.settings.fingerprint, repr(kafka.gateway), repr(vars(kafka.gateway))]
+    shown += [repr(outcome) for outcome in (await kafka.gateway.probe(kafka.settings), await kafka.describe("orders"))]
+    await kafka.broker.stop()
+    shown += [repr(await kafka.gateway.describe(replace(kafka.settings, request_timeout_s=0.2), "orders"))]
     try:
-        pickle.dumps(settings)
+        pickle.dumps(kafka.settings)
     except TypeError:
         shown.append(traceback.format_exc())
     with pytest.raises(TypeError):
-        asdict(settings)
+        asdict(kafka.settings)
     asyncio.get_running_loop().set_debug(False)
-    assert any(CANARY.encode() in frame for frame in broker.sasl_bytes)  # it was really used
+    assert any(CANARY.encode() in frame for frame in kafka.broker.sasl_bytes)  # it was really used
     assert [text for text in [*shown, caplog.text] if CANARY in text] == []

@@ -13,24 +13,19 @@ from staticgroup.api.resources.kafkaconnection import KafkaConnectionSpec
 from staticgroup.api.resources.sasl import SaslMechanism
 from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, SecretText, resolve
-from staticgroup.kafka.login.tokens import BearerToken
+from support.narrowing import of_type
 from unit.kafka.fake_broker import FakeBroker
 
+from .gateway_script import GivenToken
+
 EXTENSIONS = {"logicalCluster": "lkc-1abc2d", "identityPoolId": "pool-x1 +/=,%~"}
-
-
-class GivenToken:
-    """A provider that tests inject."""
-
-    async def token(self) -> BearerToken:
-        return BearerToken(text="t-1")
 
 
 async def our_first_message(broker: FakeBroker, settings: ConnectionSettings, extensions: dict[str, str]) -> bytes:
     """Log in at a fake broker and return the bytes of the SASL client."""
     oauth = OAuthSettings(token_endpoint="https://idp", extensions=tuple(extensions.items()))
     settings = replace(settings, sasl=SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, oauth=oauth))
-    gateway = KioGateway(make_tokens=lambda _settings: GivenToken())
+    gateway = KioGateway(make_tokens=lambda _settings: GivenToken("t-1"))
     assert isinstance(await gateway.probe(settings), ClusterFacts)
     await gateway.close()
     return broker.sasl_bytes[-1][broker.sasl_bytes[-1].index(b"n,,") :]
@@ -96,8 +91,7 @@ def test_extensions_of_the_spec_are_part_of_the_settings() -> None:
     oauth = {"tokenEndpoint": "https://idp", "clientSecretRef": {"name": "s"}, "extensions": listed}
     sasl = {"mechanism": "OAUTHBEARER", "oauth": oauth}
     spec = KafkaConnectionSpec.model_validate({"bootstrapServers": ["k:1"], "tls": {"enabled": True}, "sasl": sasl})
-    settings = resolve(spec, {"s": {"clientId": b"c", "clientSecret": b"s"}})
-    assert isinstance(settings, ConnectionSettings)
+    settings = of_type(ConnectionSettings, resolve(spec, {"s": {"clientId": b"c", "clientSecret": b"s"}}))
     assert settings.sasl
     expected = OAuthSettings(
         token_endpoint="https://idp", client_id="c", client_secret=SecretText("s"), extensions=tuple(EXTENSIONS.items())

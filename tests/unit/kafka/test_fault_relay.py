@@ -15,6 +15,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
 from support.fault_proxy.kafka_relay import KafkaFault, KafkaRelay
 from support.fault_proxy.tripwire import Passing, Peer, Tripwire
+from support.narrowing import of_type
 from unit.kafka.fake_broker import FakeBroker, Group
 
 TIMEOUT_S = 0.5
@@ -71,8 +72,7 @@ async def test_gateway_that_asks_through_the_relay_stays_with_it(
     through: KioGateway, way: ConnectionSettings, relay: KafkaRelay
 ) -> None:
     """Metadata and FindCoordinator name the broker's own port; none of its connections came past the relay."""
-    view = await through.describe(way, "orders")
-    assert isinstance(view, GroupView)
+    view = of_type(GroupView, await through.describe(way, "orders"))
     assert [m.instance_id for m in view.members] == ["orders-0", "orders-1"]
     assert view.coordinator.endswith(f":{relay.port}")
 

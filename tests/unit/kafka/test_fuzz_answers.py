@@ -30,6 +30,7 @@ from staticgroup.kafka.wire import PINNED, Api, Call
 from support.long_drills import by_length
 from support.memory_bound import memory_bound
 from support.mutations import mutated_bytes
+from support.narrowing import of_type
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group, encode, respond
 from unit.kafka.test_wire import CALLS, EVERY_VERSION, answer_of
 
@@ -127,8 +128,7 @@ def listing_of(group_type: str) -> bytes:
 @pytest.mark.parametrize(("api", "version"), [t for t in EVERY_VERSION if t[0] in DESCRIBES])
 def test_the_answers_that_are_changed_below_are_read_whole(api: Api, version: int) -> None:
     """Or the tests below would show nothing."""
-    view = described(api, version, listing_of(DESCRIBES[api]), ANSWERS[api, version])
-    assert isinstance(view, GroupView), view
+    view = of_type(GroupView, described(api, version, listing_of(DESCRIBES[api]), ANSWERS[api, version]))
     assert view.group_type is GroupType(DESCRIBES[api].capitalize())
     assert [m.member_id for m in view.members] == ["m-0", "m-1"]
 

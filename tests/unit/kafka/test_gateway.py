@@ -9,26 +9,18 @@ from typing import Any
 import pytest
 
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, MemberView
-from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.wire import Api
-from unit.kafka.fake_broker import KAFKA_3_7, Cluster, FakeBroker, Group, element, respond
+from unit.kafka.answers import element, respond
+from unit.kafka.fake_broker import KAFKA_3_7, FakeBroker, Group
 
-from .gateway_script import Answer, describing, first_then, kind, problem
+from .gateway_script import Answer, Kafka, describing, first_then, kind, problem
 
 
 def coordinator_code(code: int) -> Answer:
     def answer(request: Any, version: int) -> Any:
         rows = tuple(
             element(
-                Api.FIND_COORDINATOR,
-                version,
-                "coordinators",
-                key=key,
-                node_id=-1,
-                host="",
-                port=-1,
-                error_code=code,
+                Api.FIND_COORDINATOR, version, "coordinators", key=key, node_id=-1, host="", port=-1, error_code=code,
                 error_message=None,
             )
             for key in request.coordinator_keys
@@ -38,11 +30,9 @@ def coordinator_code(code: int) -> Answer:
     return answer
 
 
-async def test_classic_group_is_read_completely(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", None)])
-    assert await gateway.describe(settings, "orders") == GroupView(
+async def test_classic_group_is_read_completely(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", None)])
+    assert await kafka.describe("orders") == GroupView(
         group_id="orders",
         group_type=GroupType.CLASSIC,
         state="Stable",
@@ -55,60 +45,47 @@ async def test_classic_group_is_read_completely(
     )
 
 
-async def test_kip_848_group_is_read_with_its_epochs(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(type="consumer", members=[("m+/0", "orders-0")])
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+async def test_kip_848_group_is_read_with_its_epochs(kafka: Kafka) -> None:
+    kafka.groups["orders"] = Group(type="consumer", members=[("m+/0", "orders-0")])
+    view = await kafka.read("orders")
     assert (view.group_type, view.group_epoch, view.assignment_epoch) == (GroupType.CONSUMER, 7, 7)
     assert [(m.member_id, m.instance_id, m.member_epoch) for m in view.members] == [("m+/0", "orders-0", 7)]
     assert view.is_settled
 
 
 @pytest.mark.parametrize("describe_version", [5, 6])
-async def test_dead_answer_for_a_modern_group_is_never_an_empty_group(
-    cluster: Cluster,
-    broker: FakeBroker,
-    gateway: KioGateway,
-    settings: ConnectionSettings,
-    describe_version: int,
-) -> None:
+async def test_dead_answer_for_a_modern_group_is_never_an_empty_group(kafka: Kafka, describe_version: int) -> None:
     """DescribeGroups v5 says "Dead, no error" for a KIP-848 group; here after a conversion of the known type."""
-    broker.versions[15] = (0, describe_version)
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
-    await gateway.describe(settings, "orders")
-    cluster.groups["orders"].type = "consumer"
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    kafka.broker.versions[15] = (0, describe_version)
+    kafka.groups["orders"] = Group(members=[("m-0", "orders-0")])
+    await kafka.describe("orders")
+    kafka.groups["orders"].type = "consumer"
+    view = await kafka.read("orders")
     assert (view.group_type, len(view.members)) == (GroupType.CONSUMER, 1)
-    assert broker.count(Api.LIST_GROUPS) == 2
-    cluster.groups["orders"].type = "classic"
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    assert kafka.broker.count(Api.LIST_GROUPS) == 2
+    kafka.groups["orders"].type = "classic"
+    view = await kafka.read("orders")
     assert (view.group_type, len(view.members)) == (GroupType.CLASSIC, 1)
 
 
-async def test_type_that_never_fits_is_read_once_more_and_then_reported(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
+async def test_type_that_never_fits_is_read_once_more_and_then_reported(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
 
     def not_found(request: Any, version: int) -> Any:
         rows = tuple(broker.describe_consumer(g, version, error_code=69) for g in request.group_ids)
         return respond(Api.CONSUMER_GROUP_DESCRIBE, version, groups=rows)
 
     broker.handlers[Api.CONSUMER_GROUP_DESCRIBE] = not_found
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.COORDINATOR_UNAVAILABLE
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.COORDINATOR_UNAVAILABLE
     assert broker.count(Api.LIST_GROUPS) == 2
 
 
 @pytest.mark.parametrize(("member_type", "is_current"), [(1, True), (0, False), (-1, False)], ids=["speaks it", "classic", "not said"])
 async def test_where_a_member_speaks_from_is_known_of_one_that_speaks_the_protocol_of_its_group(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, member_type: int, is_current: bool
+    kafka: Kafka, broker: FakeBroker, member_type: int, is_current: bool
 ) -> None:
     """A classic one in a consumer group keeps the host of the process that its id joined with first."""
-    cluster.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
+    kafka.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
 
     def typed(request: Any, version: int) -> Any:
         rows = [broker.describe_consumer(g, version) for g in request.group_ids]
@@ -116,143 +93,115 @@ async def test_where_a_member_speaks_from_is_known_of_one_that_speaks_the_protoc
         return respond(Api.CONSUMER_GROUP_DESCRIBE, version, groups=tuple(rows))
 
     broker.handlers[Api.CONSUMER_GROUP_DESCRIBE] = typed
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    view = await kafka.read("orders")
     assert [m.is_host_current for m in view.members] == [is_current]
 
 
-async def test_members_hidden_for_lack_of_a_topic_right_are_a_missing_acl(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_members_hidden_for_lack_of_a_topic_right_are_a_missing_acl(kafka: Kafka, broker: FakeBroker) -> None:
     """KAFKA-18813: error 29 and no members."""
-    cluster.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
+    kafka.groups["orders"] = Group(type="consumer", members=[("m-0", "orders-0")])
 
     def hidden(request: Any, version: int) -> Any:
         rows = tuple(broker.describe_consumer(g, version, error_code=29) for g in request.group_ids)
         return respond(Api.CONSUMER_GROUP_DESCRIBE, version, groups=rows)
 
     broker.handlers[Api.CONSUMER_GROUP_DESCRIBE] = hidden
-    said = problem(await gateway.describe(settings, "orders"))
+    said = problem(await kafka.describe("orders"))
     assert said.kind is KafkaProblemKind.NOT_AUTHORIZED
     assert said.missing_acl == "DESCRIBE on the Topics that group 'orders' subscribes to for User:ANONYMOUS"
     assert "not gone" in said.message
 
 
-async def test_group_that_may_not_be_described_is_not_absent(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_group_that_may_not_be_described_is_not_absent(kafka: Kafka, broker: FakeBroker) -> None:
     broker.handlers[Api.FIND_COORDINATOR] = coordinator_code(30)
-    said = problem(await gateway.describe(settings, "orders"))
+    said = problem(await kafka.describe("orders"))
     assert (said.kind, said.missing_acl) == (
         KafkaProblemKind.NOT_AUTHORIZED,
         "DESCRIBE on Group 'orders' for User:ANONYMOUS",
     )
 
 
-async def test_right_withdrawn_while_the_coordinator_is_known_is_not_absence(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_right_withdrawn_while_the_coordinator_is_known_is_not_absence(kafka: Kafka, broker: FakeBroker) -> None:
     """ListGroups then silently omits the group; only DescribeGroups says why."""
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)  # absent, and its coordinator cached
+    assert isinstance(await kafka.describe("orders"), GroupView)  # absent, and its coordinator cached
     broker.handlers[Api.DESCRIBE_GROUPS] = describing(broker, 30)
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.NOT_AUTHORIZED
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.NOT_AUTHORIZED
 
 
 @pytest.mark.parametrize("versions", [None, {15: (0, 5)}], ids=["v6", "v5"])
-async def test_unknown_group_is_absent(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, versions: dict[int, tuple[int, int]] | None
-) -> None:
-    broker.versions |= versions or {}
-    assert await gateway.describe(settings, "orders") == GroupView(
-        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{broker.port}"
+async def test_unknown_group_is_absent(kafka: Kafka, versions: dict[int, tuple[int, int]] | None) -> None:
+    kafka.broker.versions |= versions or {}
+    assert await kafka.describe("orders") == GroupView(
+        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{kafka.broker.port}"
     )
 
 
-async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, clock: Any
-) -> None:
+async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(kafka: Kafka, clock: Any) -> None:
     """A new coordinator may show nothing for a moment, without any error (seen on 4.4.0 after a kill)."""
-    cluster.groups["orders"] = group = Group(members=[("m-0", "orders-0")])
-    await gateway.describe(settings, "orders")
-    default = broker._describe_groups
+    kafka.groups["orders"] = group = Group(members=[("m-0", "orders-0")])
+    await kafka.describe("orders")
+    default = kafka.broker._describe_groups
 
     def blind_once(request: Any, version: int) -> Any:
-        cluster.groups.pop("orders", None)
+        kafka.groups.pop("orders", None)
         answer = default(request, version)
-        cluster.groups["orders"] = group
+        kafka.groups["orders"] = group
         return answer
 
-    listing = broker._list_groups
-    broker.handlers[Api.DESCRIBE_GROUPS] = first_then(blind_once, default, times=2)
-    broker.handlers[Api.LIST_GROUPS] = first_then(
+    listing = kafka.broker._list_groups
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = first_then(blind_once, default, times=2)
+    kafka.broker.handlers[Api.LIST_GROUPS] = first_then(
         lambda _request, version: respond(Api.LIST_GROUPS, version, error_code=0, groups=()), listing
     )
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    view = await kafka.read("orders")
     assert len(view.members) == 1
 
-    del cluster.groups["orders"]
+    del kafka.groups["orders"]
     before_s = clock.now_s
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    view = await kafka.read("orders")
     assert view.group_type is GroupType.ABSENT
     assert clock.now_s - before_s >= 2.0
 
 
-async def test_rebalancing_group_is_read_with_its_members(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_rebalancing_group_is_read_with_its_members(kafka: Kafka) -> None:
     """During PreparingRebalance metadata and assignment are empty."""
-    cluster.groups["orders"] = Group(state="PreparingRebalance", members=[("m-0", "orders-0")])
-    view = await gateway.describe(settings, "orders")
-    assert isinstance(view, GroupView)
+    kafka.groups["orders"] = Group(state="PreparingRebalance", members=[("m-0", "orders-0")])
+    view = await kafka.read("orders")
     assert (view.state, view.is_settled, view.members[0].assigned_partitions) == ("PreparingRebalance", False, None)
 
 
 @pytest.mark.parametrize("state", ["Stable", "CompletingRebalance", "Hibernating", ""])
-async def test_state_that_does_not_fit_its_members_is_unexpected(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings, state: str
-) -> None:
-    cluster.groups["orders"] = Group(state=state, members=[])
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.UNEXPECTED_ANSWER
+async def test_state_that_does_not_fit_its_members_is_unexpected(kafka: Kafka, state: str) -> None:
+    kafka.groups["orders"] = Group(state=state, members=[])
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.UNEXPECTED_ANSWER
 
 
-async def test_empty_group_with_members_is_unexpected(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(state="Empty", members=[("m-0", "orders-0")])
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.UNEXPECTED_ANSWER
-    cluster.groups["orders"] = Group(state="Empty")
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+async def test_empty_group_with_members_is_unexpected(kafka: Kafka) -> None:
+    kafka.groups["orders"] = Group(state="Empty", members=[("m-0", "orders-0")])
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.UNEXPECTED_ANSWER
+    kafka.groups["orders"] = Group(state="Empty")
+    await kafka.read("orders")
 
 
 @pytest.mark.parametrize("group_type", ["share", "quantum"])
-async def test_other_group_types_are_named_as_unsupported(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings, group_type: str
-) -> None:
-    cluster.groups["orders"] = Group(type=group_type)
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.UNSUPPORTED_GROUP
+async def test_other_group_types_are_named_as_unsupported(kafka: Kafka, group_type: str) -> None:
+    kafka.groups["orders"] = Group(type=group_type)
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.UNSUPPORTED_GROUP
 
 
-async def test_brokers_that_do_not_tell_types_are_read_as_classic(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_brokers_that_do_not_tell_types_are_read_as_classic(kafka: Kafka, broker: FakeBroker) -> None:
     broker.versions = dict(KAFKA_3_7)
-    cluster.groups |= {"old": Group(members=[("m-0", "old-0")]), "preview": Group(type="consumer")}
-    view = await gateway.describe(settings, "old")
-    assert isinstance(view, GroupView)
+    kafka.groups |= {"old": Group(members=[("m-0", "old-0")]), "preview": Group(type="consumer")}
+    view = await kafka.read("old")
     assert (view.group_type, len(view.members)) == (GroupType.CLASSIC, 1)
-    assert kind(await gateway.describe(settings, "preview")) is KafkaProblemKind.BROKER_TOO_OLD
-    absent = await gateway.describe(settings, "nowhere")
-    assert isinstance(absent, GroupView)
+    assert kind(await kafka.describe("preview")) is KafkaProblemKind.BROKER_TOO_OLD
+    absent = await kafka.read("nowhere")
     assert absent.group_type is GroupType.ABSENT
 
 
-async def test_concurrent_reads_share_requests_of_at_most_100_groups(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups |= {f"g-{n}": Group(members=[("m", "i")]) for n in range(230)}
-    outcomes = await asyncio.gather(*(gateway.describe(settings, f"g-{n}") for n in range(230)))
+async def test_concurrent_reads_share_requests_of_at_most_100_groups(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups |= {f"g-{n}": Group(members=[("m", "i")]) for n in range(230)}
+    outcomes = await asyncio.gather(*(kafka.describe(f"g-{n}") for n in range(230)))
     assert all(isinstance(outcome, GroupView) for outcome in outcomes)
     sizes = [len(request.groups) for api, request in broker.requests if api is Api.DESCRIBE_GROUPS]
     assert sorted(sizes) == [30, 100, 100]
@@ -260,21 +209,19 @@ async def test_concurrent_reads_share_requests_of_at_most_100_groups(
     assert broker.connections == 1
 
 
-async def test_read_that_begins_later_is_never_served_by_an_earlier_request(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
+async def test_read_that_begins_later_is_never_served_by_an_earlier_request(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.groups["orders"] = Group(members=[("m-0", "orders-0")])
     late: list[asyncio.Task[GroupView | KafkaProblem]] = []
 
     def answer_then_change(request: Any, version: int) -> Any:
         answer = broker._describe_groups(request, version)
         if not late:
-            cluster.groups["orders"].members.append(("m-1", "orders-1"))
-            late.append(asyncio.ensure_future(gateway.describe(settings, "orders")))
+            kafka.groups["orders"].members.append(("m-1", "orders-1"))
+            late.append(asyncio.ensure_future(kafka.describe("orders")))
         return answer
 
     broker.handlers[Api.DESCRIBE_GROUPS] = answer_then_change
-    early = await gateway.describe(settings, "orders")
+    early = await kafka.describe("orders")
     later = await late[0]
     assert isinstance(early, GroupView)
     assert isinstance(later, GroupView)

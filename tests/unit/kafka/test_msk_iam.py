@@ -27,7 +27,10 @@ from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings, MskIamToken, vendor_signer
 from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.kafka.login.tokens import BearerToken
+from support.narrowing import of_type, some
 from unit.kafka.fake_broker import FakeBroker
+
+from .gateway_script import GivenToken, resolving
 
 ACCESS_KEY, SECRET_KEY, SESSION = "AKIDEXAMPLE", "canary-wJalrXUtnFEMI/K7MDENG", "canary-session"
 SIGNED_AT = datetime.datetime(2026, 5, 6, 7, 8, 9, tzinfo=datetime.UTC)
@@ -198,8 +201,7 @@ async def test_what_aws_says_when_nobody_waits_any_more_is_not_logged(clock: Any
     tokens = provider(clock, sign, timeout_s=0.01)
     with pytest.raises(Refusal):
         await tokens.token()
-    signing = tokens._signing
-    assert signing is not None
+    signing = some(tokens._signing)
     del tokens
     answered.set()
     await asyncio.wait({signing}, timeout=10)
@@ -282,23 +284,12 @@ def test_name_of_a_broker_is_one_of_msk_in_the_region(host: str, is_msk: bool) -
     assert caught.value.problem.kind is KafkaProblemKind.ADDRESS_REFUSED
 
 
-class GivenToken:
-    """A provider that tests inject."""
-
-    async def token(self) -> BearerToken:
-        return BearerToken(text="signed-canary")
-
-
 async def test_no_other_broker_is_even_dialled(broker: FakeBroker, settings: ConnectionSettings) -> None:
     """Neither a bootstrap server nor one that a broker advertises gets the signed login."""
     sasl = SaslSettings(mechanism=SaslMechanism.OAUTHBEARER, aws_msk_iam=AwsMskIamSettings(region=REGION))
 
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1",)
-
-    gateway = KioGateway(make_tokens=lambda _settings: GivenToken(), resolver=resolver)
-    said = await gateway.probe(replace(settings, sasl=sasl))
-    assert isinstance(said, KafkaProblem)
+    gateway = KioGateway(make_tokens=lambda _settings: GivenToken("signed-canary"), resolver=resolving("127.0.0.1"))
+    said = of_type(KafkaProblem, await gateway.probe(replace(settings, sasl=sasl)))
     assert (said.kind, broker.connections) == (KafkaProblemKind.ADDRESS_REFUSED, 0)
     of_msk = replace(settings, sasl=sasl, bootstrap_servers=(f"{BROKER}:{broker.port}",))
     assert isinstance(await gateway.probe(of_msk), ClusterFacts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ from staticgroup.kafka.login.oauth import ANSWER_MAX_BYTES, ClientCredentials
 from staticgroup.kafka.login.tokens import BearerToken
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import FakeBroker
+
+from .gateway_script import GivenToken, resolving
 
 SECRET = "canary-oauth-51b7:&="
 
@@ -81,9 +83,6 @@ Make = Callable[..., ClientCredentials]
 
 @pytest.fixture
 def make(endpoint: Endpoint, authority: Path, clock: Any) -> Make:
-    async def resolver(_host: str, _port: int) -> Sequence[str]:
-        return ("127.0.0.1",)
-
     def build(
         host: str = "idp.test", *, allow_loopback: bool = True, trusted: bool = True, assertion: Any = None, **changes: Any
     ) -> ClientCredentials:
@@ -91,19 +90,13 @@ def make(endpoint: Endpoint, authority: Path, clock: Any) -> Make:
         if trusted:
             context.load_verify_locations(authority / "ca.pem")
         oauth = OAuthSettings(
-            token_endpoint=f"https://{host}:{endpoint.port}/token",
-            client_id="staticgroup operator",
-            client_secret=SecretText(SECRET),
-            scope="kafka",
+            token_endpoint=f"https://{host}:{endpoint.port}/token", client_id="staticgroup operator",
+            client_secret=SecretText(SECRET), scope="kafka",
         )
         return ClientCredentials(
-            replace(oauth, **changes),
-            clock=clock,
-            resolver=resolver,
-            context=context,
+            replace(oauth, **changes), clock=clock, resolver=resolving("127.0.0.1"), context=context,
             allow_loopback=allow_loopback,
-            timeout_s=3.0,
-            assertion=assertion,
+            timeout_s=3.0, assertion=assertion,
         )
 
     return build
@@ -222,18 +215,6 @@ async def test_endpoint_is_verified_and_its_address_checked(endpoint: Endpoint, 
     assert (await refused(make("other.test").token())).kind is KafkaProblemKind.TLS_FAILED
     assert (await refused(make(allow_loopback=False).token())).kind is KafkaProblemKind.ADDRESS_REFUSED
     assert endpoint.requests == []
-
-
-class GivenToken:
-    """A provider that tests inject."""
-
-    def __init__(self, answer: str | Refusal) -> None:
-        self.answer = answer
-
-    async def token(self) -> BearerToken:
-        if isinstance(self.answer, Refusal):
-            raise self.answer
-        return BearerToken(text=self.answer)
 
 
 async def test_broker_gets_the_token_and_a_failing_provider_is_a_value(

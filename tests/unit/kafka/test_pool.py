@@ -22,6 +22,8 @@ from staticgroup.kafka.wire import Api
 from support.devcluster import kafka_tls
 from unit.kafka.fake_broker import SILENT, Cluster, FakeBroker, Group
 
+from .gateway_script import Kafka
+
 
 def kind(outcome: object) -> KafkaProblemKind:
     assert isinstance(outcome, KafkaProblem), outcome
@@ -77,10 +79,6 @@ def server_context(folder: Path) -> ssl.SSLContext:
     return context
 
 
-async def to_loopback(_host: str, _port: int) -> Sequence[str]:
-    return ("127.0.0.1",)
-
-
 @pytest.mark.parametrize("scheme", ["plain", "tls"])
 async def test_silent_server_is_given_up_at_the_deadline(
     gateway: KioGateway, raw_servers: list[RawServer], scheme: str
@@ -88,16 +86,12 @@ async def test_silent_server_is_given_up_at_the_deadline(
     server = await RawServer().start()
     raw_servers.append(server)
     settings = ConnectionSettings(
-        bootstrap_servers=(server.address,),
-        allow_loopback=True,
-        request_timeout_s=0.2,
+        bootstrap_servers=(server.address,), allow_loopback=True, request_timeout_s=0.2,
         tls=TlsSettings() if scheme == "tls" else None,
     )
     started_s = asyncio.get_running_loop().time()
     outcomes = await asyncio.gather(
-        gateway.probe(settings),
-        gateway.describe(settings, "orders"),
-        gateway.bounds(settings, "orders"),
+        gateway.probe(settings), gateway.describe(settings, "orders"), gateway.bounds(settings, "orders"),
         gateway.leave(settings, "orders", [LeaveEntry(member_id="m", instance_id="i")]),
     )
     assert {kind(outcome) for outcome in outcomes} == {KafkaProblemKind.UNREACHABLE}
@@ -174,13 +168,11 @@ async def test_bootstrap_order_is_the_given_rngs(cluster: Cluster, settings: Con
     assert len(first_asked) >= 3
 
 
-async def test_wrong_cluster_is_refused_before_any_group_call(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    settings = replace(settings, cluster_id="another")
+async def test_wrong_cluster_is_refused_before_any_group_call(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.settings = replace(kafka.settings, cluster_id="another")
     entry = LeaveEntry(member_id="m", instance_id="i")
-    assert kind(await gateway.describe(settings, "orders")) is KafkaProblemKind.WRONG_CLUSTER
-    assert kind(await gateway.leave(settings, "orders", [entry])) is KafkaProblemKind.WRONG_CLUSTER
+    assert kind(await kafka.describe("orders")) is KafkaProblemKind.WRONG_CLUSTER
+    assert kind(await kafka.gateway.leave(kafka.settings, "orders", [entry])) is KafkaProblemKind.WRONG_CLUSTER
     assert {api for api, _ in broker.requests} == {Api.METADATA}
 
 
@@ -193,42 +185,36 @@ async def test_wrong_cluster_is_refused_before_any_group_call(
     ],
 )
 async def test_the_other_clusters_id_is_shown_when_it_can_be_written_into_the_spec(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings, reported: str, shown: str
+    kafka: Kafka, reported: str, shown: str
 ) -> None:
-    cluster.cluster_id = reported
-    outcome = await gateway.describe(replace(settings, cluster_id="expected"), "orders")
+    kafka.cluster.cluster_id = reported
+    outcome = await kafka.gateway.describe(replace(kafka.settings, cluster_id="expected"), "orders")
     assert isinstance(outcome, KafkaProblem)
     assert outcome.message.startswith(f"the brokers report cluster id {shown}, but spec.clusterId is expected")
 
 
-async def test_coordinator_of_another_cluster_is_never_asked_to_remove(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_coordinator_of_another_cluster_is_never_asked_to_remove(kafka: Kafka) -> None:
     """A stale address may belong to another cluster by now; each connection proves itself."""
     foreign = await FakeBroker(Cluster(cluster_id="foreign"), node_id=2).start()
-    cluster.brokers.append(foreign)
-    cluster.coordinator = 2
-    outcome = await gateway.leave(
-        replace(settings, request_timeout_s=0.3), "orders", [LeaveEntry(member_id="m", instance_id="i")]
+    kafka.cluster.brokers.append(foreign)
+    kafka.cluster.coordinator = 2
+    outcome = await kafka.gateway.leave(
+        replace(kafka.settings, request_timeout_s=0.3), "orders", [LeaveEntry(member_id="m", instance_id="i")]
     )
     assert kind(outcome) is KafkaProblemKind.COORDINATOR_UNAVAILABLE
     assert {api for api, _ in foreign.requests} == {Api.METADATA}
 
 
-async def test_loopback_bootstrap_is_refused_without_a_connection(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    outcome = await gateway.probe(replace(settings, allow_loopback=False))
+async def test_loopback_bootstrap_is_refused_without_a_connection(kafka: Kafka, broker: FakeBroker) -> None:
+    outcome = await kafka.gateway.probe(replace(kafka.settings, allow_loopback=False))
     assert kind(outcome) is KafkaProblemKind.ADDRESS_REFUSED
     assert broker.connections == 0
 
 
 @pytest.mark.parametrize("host", ["169.254.169.254", "0.0.0.0", "::ffff:169.254.169.254"])
-async def test_broker_that_advertises_a_refused_address_is_not_followed(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, host: str
-) -> None:
-    broker.advertised = (host, 80)
-    outcome = await gateway.describe(settings, "orders")
+async def test_broker_that_advertises_a_refused_address_is_not_followed(kafka: Kafka, host: str) -> None:
+    kafka.broker.advertised = (host, 80)
+    outcome = await kafka.describe("orders")
     assert kind(outcome) is KafkaProblemKind.ADDRESS_REFUSED
 
 
@@ -245,10 +231,8 @@ async def test_checked_address_is_dialled_and_the_name_verified(authority: Path)
     broker.advertised = ("kafka.test", broker.port)
     gateway = KioGateway(resolver=resolver)
     settings = ConnectionSettings(
-        bootstrap_servers=(f"kafka.test:{broker.port}",),
-        allow_loopback=True,
-        tls=TlsSettings(ca_pem=(authority / "ca.pem").read_text()),
-        request_timeout_s=3.0,
+        bootstrap_servers=(f"kafka.test:{broker.port}",), allow_loopback=True,
+        tls=TlsSettings(ca_pem=(authority / "ca.pem").read_text()), request_timeout_s=3.0,
     )
     assert isinstance(await gateway.probe(settings), ClusterFacts)
     assert isinstance(await gateway.describe(settings, "orders"), GroupView)
@@ -261,26 +245,14 @@ async def test_checked_address_is_dialled_and_the_name_verified(authority: Path)
     await broker.stop()
 
 
-async def test_groups_share_one_connection_per_broker(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups |= {f"g-{n}": Group(members=[("m", "i")]) for n in range(20)}
-    for _round in range(3):
-        await asyncio.gather(*(gateway.describe(settings, f"g-{n}") for n in range(20)))
-    assert broker.connections == 1
-    assert gateway.socket_count() == 1
-
-
-async def test_idle_connection_is_renewed_before_the_broker_would_close_it(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, clock: Any
-) -> None:
-    await gateway.probe(settings)
+async def test_idle_connection_is_renewed_before_the_broker_would_close_it(kafka: Kafka, clock: Any) -> None:
+    await kafka.gateway.probe(kafka.settings)
     clock.now_s += 8 * 60
-    await gateway.probe(settings)
-    assert broker.connections == 1
+    await kafka.gateway.probe(kafka.settings)
+    assert kafka.broker.connections == 1
     clock.now_s += 9 * 60 + 1
-    await gateway.probe(settings)
-    assert (broker.connections, gateway.socket_count()) == (2, 1)
+    await kafka.gateway.probe(kafka.settings)
+    assert (kafka.broker.connections, kafka.gateway.socket_count()) == (2, 1)
 
 
 def sasl(settings: ConnectionSettings, password: str, username: str = "op") -> ConnectionSettings:
@@ -288,102 +260,86 @@ def sasl(settings: ConnectionSettings, password: str, username: str = "op") -> C
     return replace(settings, sasl=SaslSettings(mechanism=mechanism, username=username, password=SecretText(password)))
 
 
-async def test_sasl_connection_is_renewed_by_age_and_others_are_not(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, clock: Any
-) -> None:
+async def test_sasl_connection_is_renewed_by_age_and_others_are_not(kafka: Kafka, clock: Any) -> None:
     """aiokafka does not re-authenticate (KIP-368); managed brokers end sessions after an hour."""
-    with_login = sasl(settings, "secret")
+    with_login = sasl(kafka.settings, "secret")
     for _step in range(10):  # 63 minutes, never idle for long
-        await gateway.probe(settings)
-        await gateway.probe(with_login)
+        await kafka.gateway.probe(kafka.settings)
+        await kafka.gateway.probe(with_login)
         clock.now_s += 7 * 60
-    assert broker.connections == 1 + 2
-    assert broker.most_open <= 1 + 2
+    assert kafka.broker.connections == 1 + 2
+    assert kafka.broker.most_open <= 1 + 2
 
 
-async def test_busy_old_connection_finishes_its_request_beside_the_new_one(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings, clock: Any
-) -> None:
-    cluster.groups["orders"] = Group(members=[("m", "i")])
-    with_login = sasl(settings, "secret")
-    await gateway.describe(with_login, "orders")
-    broker.handlers[Api.DESCRIBE_CONFIGS] = lambda _request, _version: SILENT
-    waiting = asyncio.ensure_future(gateway.bounds(replace(with_login, request_timeout_s=2.0), "orders"))
-    await broker.has_seen(Api.DESCRIBE_CONFIGS)
+async def test_busy_old_connection_finishes_its_request_beside_the_new_one(kafka: Kafka, clock: Any) -> None:
+    kafka.groups["orders"] = Group(members=[("m", "i")])
+    with_login = sasl(kafka.settings, "secret")
+    await kafka.gateway.describe(with_login, "orders")
+    kafka.broker.handlers[Api.DESCRIBE_CONFIGS] = lambda _request, _version: SILENT
+    waiting = asyncio.ensure_future(kafka.gateway.bounds(replace(with_login, request_timeout_s=2.0), "orders"))
+    await kafka.broker.has_seen(Api.DESCRIBE_CONFIGS)
     for _renewal in range(3):
         clock.now_s += 51 * 60
-        assert isinstance(await gateway.describe(with_login, "orders"), GroupView)
-        assert broker.open_now <= 2
+        assert isinstance(await kafka.gateway.describe(with_login, "orders"), GroupView)
+        assert kafka.broker.open_now <= 2
     waiting.cancel()
 
 
-async def test_rotated_secret_gives_up_the_old_connections(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    old = sasl(replace(settings, name="shop/kafka"), "old-secret")
-    new = sasl(replace(settings, name="shop/kafka"), "new-secret")
-    assert isinstance(await gateway.probe(old), ClusterFacts)
-    assert isinstance(await gateway.probe(new), ClusterFacts)
-    assert (broker.connections, gateway.socket_count()) == (2, 1)
-    assert isinstance(await gateway.probe(new), ClusterFacts)
+async def test_rotated_secret_gives_up_the_old_connections(kafka: Kafka, broker: FakeBroker) -> None:
+    old = sasl(replace(kafka.settings, name="shop/kafka"), "old-secret")
+    new = sasl(replace(kafka.settings, name="shop/kafka"), "new-secret")
+    assert isinstance(await kafka.gateway.probe(old), ClusterFacts)
+    assert isinstance(await kafka.gateway.probe(new), ClusterFacts)
+    assert (broker.connections, kafka.gateway.socket_count()) == (2, 1)
+    assert isinstance(await kafka.gateway.probe(new), ClusterFacts)
     assert broker.connections == 2
 
 
-async def test_settings_shared_by_two_names_stay_while_one_of_them_rotates(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    first, second = replace(settings, name="a/kafka"), replace(settings, name="b/kafka")
-    await gateway.probe(first)
-    await gateway.probe(second)
-    await gateway.probe(sasl(first, "secret"))
-    await gateway.probe(second)
+async def test_settings_shared_by_two_names_stay_while_one_of_them_rotates(kafka: Kafka, broker: FakeBroker) -> None:
+    first, second = replace(kafka.settings, name="a/kafka"), replace(kafka.settings, name="b/kafka")
+    await kafka.gateway.probe(first)
+    await kafka.gateway.probe(second)
+    await kafka.gateway.probe(sasl(first, "secret"))
+    await kafka.gateway.probe(second)
     assert broker.connections == 2
 
 
-async def test_operation_under_way_ends_well_when_its_settings_are_rotated_away(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    cluster.groups["orders"] = Group(members=[("m", "i")])
-    old = replace(settings, name="shop/kafka")
-    under_way = asyncio.ensure_future(gateway.describe(old, "orders"))
-    await broker.has_seen(Api.DESCRIBE_GROUPS)
-    await gateway.probe(sasl(old, "new"))
+async def test_operation_under_way_ends_well_when_its_settings_are_rotated_away(kafka: Kafka) -> None:
+    kafka.groups["orders"] = Group(members=[("m", "i")])
+    old = replace(kafka.settings, name="shop/kafka")
+    under_way = asyncio.ensure_future(kafka.gateway.describe(old, "orders"))
+    await kafka.broker.has_seen(Api.DESCRIBE_GROUPS)
+    await kafka.gateway.probe(sasl(old, "new"))
     assert isinstance(await under_way, GroupView)
-    assert gateway.socket_count() == 1
+    assert kafka.gateway.socket_count() == 1
 
 
-async def test_unused_settings_lose_their_connections(
-    gateway: KioGateway, settings: ConnectionSettings, clock: Any
-) -> None:
-    await gateway.probe(settings)
-    with_login = sasl(settings, "secret")
-    await gateway.probe(with_login)
-    assert gateway.socket_count() == 2
+async def test_unused_settings_lose_their_connections(kafka: Kafka, clock: Any) -> None:
+    await kafka.gateway.probe(kafka.settings)
+    with_login = sasl(kafka.settings, "secret")
+    await kafka.gateway.probe(with_login)
+    assert kafka.gateway.socket_count() == 2
     clock.now_s += 16 * 60
-    await gateway.probe(sasl(settings, "another secret"))
-    assert gateway.socket_count() == 1
+    await kafka.gateway.probe(sasl(kafka.settings, "another secret"))
+    assert kafka.gateway.socket_count() == 1
 
 
-async def test_connection_lost_while_idle_is_opened_again(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    await gateway.describe(settings, "orders")
+async def test_connection_lost_while_idle_is_opened_again(kafka: Kafka, broker: FakeBroker) -> None:
+    await kafka.describe("orders")
     broker.drop_connections()
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+    await kafka.read("orders")
 
 
-async def test_leave_after_the_coordinator_went_down_changes_nothing(
-    cluster: Cluster, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    second = await FakeBroker(cluster, node_id=2).start()
-    cluster.coordinator = 2
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0")])
-    await gateway.describe(settings, "orders")
+async def test_leave_after_the_coordinator_went_down_changes_nothing(kafka: Kafka) -> None:
+    second = await FakeBroker(kafka.cluster, node_id=2).start()
+    kafka.cluster.coordinator = 2
+    kafka.groups["orders"] = Group(members=[("m-0", "orders-0")])
+    await kafka.describe("orders")
     await second.stop()
-    outcome = await gateway.leave(settings, "orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")])
+    outcome = await kafka.gateway.leave(kafka.settings, "orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")])
     assert isinstance(outcome, LeaveResult | KafkaProblem)
-    assert cluster.groups["orders"].members == [("m-0", "orders-0")]
-    cluster.coordinator = 1
-    again = await gateway.leave(settings, "orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")])
+    assert kafka.groups["orders"].members == [("m-0", "orders-0")]
+    kafka.cluster.coordinator = 1
+    again = await kafka.gateway.leave(kafka.settings, "orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")])
     assert isinstance(again, LeaveResult)
-    assert cluster.groups["orders"].members == []
+    assert kafka.groups["orders"].members == []

@@ -19,8 +19,11 @@ from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import SILENCE_MAX_S, ClusterPool
 from staticgroup.kafka.wire import Api
+from support.narrowing import of_type
 from unit.kafka.fake_broker import SILENT, Cluster, FakeBroker, Group
 from unit.kafka.test_pool import RawServer
+
+from .gateway_script import Kafka
 
 TIMEOUT_S = 0.4
 
@@ -73,38 +76,32 @@ async def test_silent_broker_is_asked_again_after_as_long_as_it_kept_us_waiting(
     assert loop_s() - began_s > TIMEOUT_S / 2
 
 
-async def test_changed_settings_are_tried_at_once_whatever_was_silent_before(
-    broker: FakeBroker, gateway: KioGateway, silent: RawServer, settings: ConnectionSettings
-) -> None:
-    assert isinstance(await gateway.probe(at_silent(silent)), KafkaProblem)
-    corrected = replace(settings, name="shop/kafka")
-    assert isinstance(await gateway.probe(corrected), ClusterFacts)
+async def test_changed_settings_are_tried_at_once_whatever_was_silent_before(kafka: Kafka, silent: RawServer) -> None:
+    assert isinstance(await kafka.gateway.probe(at_silent(silent)), KafkaProblem)
+    corrected = replace(kafka.settings, name="shop/kafka")
+    assert isinstance(await kafka.gateway.probe(corrected), ClusterFacts)
 
 
-async def test_broker_that_lets_in_and_then_answers_nothing_is_left_alone_too(
-    broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
-    settings = replace(settings, request_timeout_s=TIMEOUT_S)
+async def test_broker_that_lets_in_and_then_answers_nothing_is_left_alone_too(kafka: Kafka, broker: FakeBroker) -> None:
+    kafka.settings = replace(kafka.settings, request_timeout_s=TIMEOUT_S)
     broker.handlers[Api.FIND_COORDINATOR] = lambda request, version: SILENT
-    assert isinstance(await gateway.describe(settings, "orders"), KafkaProblem)
+    assert isinstance(await kafka.describe("orders"), KafkaProblem)
     began_s, dialled = loop_s(), broker.connections
-    outcomes = [await gateway.describe(settings, "orders") for _ in range(5)]
+    outcomes = [await kafka.describe("orders") for _ in range(5)]
     assert loop_s() - began_s < TIMEOUT_S / 2
     assert broker.connections == dialled
     assert {o.kind for o in outcomes if isinstance(o, KafkaProblem)} == {KafkaProblemKind.UNREACHABLE}
 
 
-async def test_connection_that_had_worked_and_was_cut_is_dialled_again_at_once(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_connection_that_had_worked_and_was_cut_is_dialled_again_at_once(kafka: Kafka) -> None:
     """A packet filter that forgot a connection swallows what is sent over it; the broker itself is well."""
-    cluster.groups["orders"] = Group(state="Empty")
-    settings = replace(settings, request_timeout_s=TIMEOUT_S)
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
-    broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: SILENT
-    assert isinstance(await gateway.describe(settings, "orders"), KafkaProblem)
-    del broker.handlers[Api.DESCRIBE_GROUPS]
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+    kafka.groups["orders"] = Group(state="Empty")
+    kafka.settings = replace(kafka.settings, request_timeout_s=TIMEOUT_S)
+    await kafka.read("orders")
+    kafka.broker.handlers[Api.DESCRIBE_GROUPS] = lambda request, version: SILENT
+    assert isinstance(await kafka.describe("orders"), KafkaProblem)
+    del kafka.broker.handlers[Api.DESCRIBE_GROUPS]
+    await kafka.read("orders")
 
 
 async def test_silent_bootstrap_server_does_not_keep_a_healthy_connection_waiting_twice(
@@ -123,23 +120,20 @@ async def test_silent_bootstrap_server_does_not_keep_a_healthy_connection_waitin
     pool.close()
 
 
-async def test_leave_that_is_cut_off_costs_no_other_call_its_answer(
-    cluster: Cluster, broker: FakeBroker, gateway: KioGateway, settings: ConnectionSettings
-) -> None:
+async def test_leave_that_is_cut_off_costs_no_other_call_its_answer(kafka: Kafka, broker: FakeBroker) -> None:
     """The answer that nobody waits for any more arrives later and belongs to nobody."""
-    cluster.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", "orders-1")])
-    assert isinstance(await gateway.describe(settings, "orders"), GroupView)
+    kafka.groups["orders"] = Group(members=[("m-0", "orders-0"), ("m-1", "orders-1")])
+    await kafka.read("orders")
     broker.held = asyncio.Event()
     entry = LeaveEntry(member_id="m-0", instance_id="orders-0")
-    leaving = asyncio.create_task(gateway.leave(settings, "orders", [entry]))
+    leaving = asyncio.create_task(kafka.gateway.leave(kafka.settings, "orders", [entry]))
     await broker.has_seen(Api.LEAVE_GROUP)
     leaving.cancel()
     await asyncio.gather(leaving, return_exceptions=True)
-    describing = asyncio.create_task(gateway.describe(settings, "orders"))
+    describing = asyncio.create_task(kafka.describe("orders"))
     await asyncio.sleep(0)
     broker.held.set()
-    described = await describing
-    assert isinstance(described, GroupView)
+    described = of_type(GroupView, await describing)
     assert [m.instance_id for m in described.members] == ["orders-1"]
     assert broker.connections == 1
 

@@ -19,6 +19,7 @@ from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, OAuthSettings, SaslSettings, resolve
 from staticgroup.kafka.login.shared_credentials import SharedCredentials, TokenFile
 from staticgroup.kafka.login.tokens import TOKEN_MAX_BYTES, BearerToken, MountedToken
+from support.narrowing import of_type
 from unit.kafka.fake_broker import FakeBroker
 
 NOW_S = 1_800_000_000.0
@@ -164,8 +165,7 @@ def test_name_of_a_token_is_no_path(name: str) -> None:
 
 
 def test_nothing_is_shared_unless_the_installer_says_so() -> None:
-    said = resolve(spec(tokenFile="entra"), {}, namespace="shop")
-    assert isinstance(said, KafkaProblem)
+    said = of_type(KafkaProblem, resolve(spec(tokenFile="entra"), {}, namespace="shop"))
     assert "operator.tokens" in said.message
     for namespace in ("", "..", "*"):
         assert isinstance(resolve(spec(tokenFile="entra"), {}, namespace=namespace, shared=SharedCredentials(tokens_path="/t")), KafkaProblem)

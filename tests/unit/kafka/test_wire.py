@@ -14,7 +14,8 @@ from kafka_frames import BadFrame
 from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
 from staticgroup.kafka.calls import leaving, reading, settings
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
-from unit.kafka.fake_broker import Cluster, FakeBroker, Group, element, encode, leave_answer, nested_element, respond
+from unit.kafka.answers import element, encode, leave_answer, nested_element, respond
+from unit.kafka.fake_broker import Cluster, FakeBroker, Group
 
 CALLS: dict[Api, Call[Any]] = {
     Api.METADATA: reading.metadata(),

@@ -9,6 +9,7 @@ import pytest
 from staticgroup.kube.transport import Transport, connect
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from unit.kube.leases import Leases
 
 
 @pytest.fixture
@@ -27,3 +28,8 @@ async def transport(server: FakeApiServer) -> AsyncIterator[Transport]:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def leases(server: FakeApiServer, transport: Transport, clock: Clock) -> Leases:
+    return Leases(server, transport, clock)

@@ -12,6 +12,7 @@ from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
+from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
 LEASE = ("leases.coordination.k8s.io", "ops", "staticgroup-operator")
@@ -29,19 +30,6 @@ def noting(paused_s: list[float]) -> Callable[[float], Any]:
         paused_s.append(seconds)
 
     return sleep
-
-
-def make(
-    transport: Transport, clock: Clock, identity: str, position: WatchPosition | None = None,
-    sleep: Callable[[float], Any] = asyncio.sleep, went_back: list[str] | None = None, **rest: Any,
-) -> ActiveLease:
-    reasons: list[str] = [] if went_back is None else went_back
-    settings = LeaseSettings(**{"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2} | rest)
-    return ActiveLease(
-        transport, settings, identity=identity, position=lambda: position,
-        clock_s=clock, now_s=lambda: 1_800_000_000.0 + clock.now_s, sleep=sleep,
-        on_went_back=reasons.append,
-    )
 
 
 @dataclass
@@ -68,21 +56,41 @@ class Turning:
             self.wakes.put_nowait(None)
 
 
-@asynccontextmanager
-async def turning(transport: Transport, clock: Clock, identity: str) -> AsyncIterator[Turning]:
-    """Run a replica that has acquired a free Lease and waits for its next turn."""
-    wakes: asyncio.Queue[None] = asyncio.Queue()
+@dataclass
+class Leases:
+    """An API server, and replicas that share one connection to it."""
 
-    async def until_woken(seconds: float) -> None:
-        await wakes.get()
+    server: FakeApiServer
+    transport: Transport
+    clock: Clock
 
-    it = Turning(make(transport, clock, identity, sleep=until_woken), wakes)
-    task = asyncio.create_task(it.lease.run(
-        on_acquired=lambda: it.calls.append(("acquired", it.lease.holds())), on_lost=lambda: it.calls.append(("lost", it.lease.holds())),
-    ))
-    try:
-        await eventually(lambda: it.calls == [("acquired", True)])
-        yield it
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+    def make(
+        self, identity: str, position: WatchPosition | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
+        went_back: list[str] | None = None, **rest: Any,
+    ) -> ActiveLease:
+        given: dict[str, Any] = {"namespace": "ops", "lease_duration_s": 15, "renew_deadline_s": 10, "retry_period_s": 2}
+        return ActiveLease(
+            self.transport, LeaseSettings(**(given | rest)), identity=identity,
+            position=lambda: position, clock_s=self.clock, now_s=lambda: 1_800_000_000.0 + self.clock.now_s, sleep=sleep,
+            on_went_back=([] if went_back is None else went_back).append,
+        )
+
+    @asynccontextmanager
+    async def turning(self, identity: str) -> AsyncIterator[Turning]:
+        """Run a replica that has acquired a free Lease and waits for its next turn."""
+        wakes: asyncio.Queue[None] = asyncio.Queue()
+
+        async def until_woken(seconds: float) -> None:
+            await wakes.get()
+
+        it = Turning(self.make(identity, sleep=until_woken), wakes)
+        task = asyncio.create_task(it.lease.run(
+            on_acquired=lambda: it.calls.append(("acquired", it.lease.holds())),
+            on_lost=lambda: it.calls.append(("lost", it.lease.holds())),
+        ))
+        try:
+            await eventually(lambda: it.calls == [("acquired", True)])
+            yield it
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)

@@ -13,6 +13,7 @@ from staticgroup.kube.outage import OUTAGE_AFTER_S, Outage
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import STATEFULSETS, Resource, Transport
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import of_type
 from unit.kube.pods.watched import following as watching_pods
 from unit.kube.raw_objects import pod
 
@@ -66,8 +67,7 @@ async def test_pod_set_with_deep_unknown_fields_is_read(server: FakeApiServer, t
     """`spec.pods[]` of Strimzi's CRD preserves unknown fields, so its owner may put anything there."""
     pods = [{"x": nested(levels), "metadata": {"name": "connect-0"}}]
     server.put(workload("connect") | {"spec": {"selector": {}, "pods": pods}}, "strimzipodsets.core.strimzi.io")
-    answer = await transport.call("get", POD_SETS, namespace="shop", name="connect")
-    assert isinstance(answer, dict), answer
+    answer = of_type(dict, await transport.call("get", POD_SETS, namespace="shop", name="connect"))
     assert answer["spec"]["pods"][0]["metadata"] == {"name": "connect-0"}
 
 

@@ -211,17 +211,12 @@ async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
             now_s=lambda: 50.0, sleep=no_pause,
         )  # fmt: skip
         questions: list[Callable[[], Any]] = [
-            lambda: gateway.read_workload("shop", WorkloadRef(name="web")),
-            lambda: gateway.read_pod("shop", "web-0"),
-            lambda: gateway.read_secret("shop", "login"),
-            gateway.cluster_uid,
+            lambda: gateway.read_workload("shop", WorkloadRef(name="web")), lambda: gateway.read_pod("shop", "web-0"),
+            lambda: gateway.read_secret("shop", "login"), gateway.cluster_uid,
             lambda: gateway.read_object("staticgroups", "shop", "orders"),
             lambda: gateway.list_objects("staticgroups", "shop"),
-            lambda: gateway.apply_status("staticgroups", "shop", "orders", "u", {}),
-            lambda: gateway.has_policy("p"),
-            lambda: gateway.has_webhook("w"),
-            lease.attempt,
-            lease.confirm,
+            lambda: gateway.apply_status("staticgroups", "shop", "orders", "u", {}), lambda: gateway.has_policy("p"),
+            lambda: gateway.has_webhook("w"), lease.attempt, lease.confirm,
         ]
         for answer, _ in drawn(COUNT):
             server.answer = json.dumps(answer).encode()

@@ -3,7 +3,8 @@
 import asyncio
 import base64
 import logging
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
@@ -14,6 +15,7 @@ from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import CONNECTIONS_MAX, PODS, Transport, connect
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import of_type
 from unit.kube.raw_objects import eventually, pod
 
 GROUPS = "staticgroups.staticgroup.io"
@@ -34,8 +36,7 @@ async def test_pod_is_read_with_the_version_of_the_list_and_whatever_its_labels(
 ) -> None:
     server.put(pod(labels={}))
     server.tick()
-    found = await gateway.read_pod("shop", "web-0")
-    assert isinstance(found, PodRead)
+    found = of_type(PodRead, await gateway.read_pod("shop", "web-0"))
     assert found.version is not None
     assert (found.resource_version, found.version.resource_version) == (server.resource_version, server.resource_version - 1)
 
@@ -70,19 +71,29 @@ async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: Aio
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
 
-async def test_silent_server_ends_in_the_call_timeout() -> None:
+@asynccontextmanager
+async def at_silent_server() -> AsyncIterator[tuple[Transport, list[asyncio.StreamWriter]]]:
+    """Connect to a server that never answers, with what was opened there."""
+    opened: list[asyncio.StreamWriter] = []
+
     async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        opened.append(writer)
         await reader.read()
         writer.close()
 
     listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
     configuration = FakeApiServer().configuration()
     configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    made = connect(configuration)
-    impatient = Transport(made._client, call_timeout_s=0.05)
-    outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
-    await made.close()
+    transport = connect(configuration)
+    yield transport, opened
+    await transport.close()
     listener.close()
+
+
+async def test_silent_server_ends_in_the_call_timeout() -> None:
+    async with at_silent_server() as (made, _):
+        impatient = Transport(made._client, call_timeout_s=0.05)
+        outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
 
@@ -98,27 +109,14 @@ async def test_calls_are_answered_however_many_watches_are_open(server: FakeApiS
 
 
 async def test_calls_in_parallel_use_a_limited_number_of_connections() -> None:
-    opened = 0
-
-    async def never_answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal opened
-        opened += 1
-        await reader.read()
-        writer.close()
-
-    listener = await asyncio.start_server(never_answers, "127.0.0.1", 0)
-    configuration = FakeApiServer().configuration()
-    configuration.host = f"http://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
-    transport = connect(configuration)
-    calls = [asyncio.create_task(transport.call("list", PODS)) for _ in range(2 * CONNECTIONS_MAX)]
-    await eventually(lambda: opened >= CONNECTIONS_MAX)
-    await asyncio.wait(calls, timeout=0.2)
-    assert opened == CONNECTIONS_MAX
-    for call in calls:
-        call.cancel()
-    await asyncio.gather(*calls, return_exceptions=True)
-    await transport.close()
-    listener.close()
+    async with at_silent_server() as (transport, opened):
+        calls = [asyncio.create_task(transport.call("list", PODS)) for _ in range(2 * CONNECTIONS_MAX)]
+        await eventually(lambda: len(opened) >= CONNECTIONS_MAX)
+        await asyncio.wait(calls, timeout=0.2)
+        assert len(opened) == CONNECTIONS_MAX
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 async def test_secret_is_decoded_and_a_broken_one_does_not_leak(
@@ -174,8 +172,7 @@ async def test_content_of_a_secret_without_the_label_is_not_even_read(
 
 async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
-    written = await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"})
-    assert isinstance(written, dict)
+    written = of_type(dict, await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}))
     assert written["status"] == {"protocol": "Classic"}
     stored = server.objects[GROUPS, "shop", "orders"]
     assert (stored["status"], stored["spec"]) == ({"protocol": "Classic"}, {"mode": "Manage"})
@@ -211,8 +208,7 @@ async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
     group = ("staticgroups", "shop", "orders", "u1")
     known = server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}, GROUPS)
     version = known["metadata"]["resourceVersion"]
-    first = await gateway.apply_status(*group, {"protocol": "Classic"}, resource_version=version)
-    assert isinstance(first, dict)
+    first = of_type(dict, await gateway.apply_status(*group, {"protocol": "Classic"}, resource_version=version))
     late = await gateway.apply_status(*group, {"protocol": "Consumer"}, resource_version=version)
     assert kind_of(late) is KubeProblemKind.CONFLICT
     second = await gateway.apply_status(

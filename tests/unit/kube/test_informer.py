@@ -59,19 +59,14 @@ class Store:
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[FakeApiServer]:
-    async with FakeApiServer().serving() as running_server:
-        yield running_server
-
-
-@pytest.fixture
 def clock() -> Clock:
     return Clock()
 
 
 @asynccontextmanager
 async def following(
-    server: FakeApiServer, clock: Clock, *, scope: str = "", on_object: Any = None, **options: Any
+    server: FakeApiServer, clock: Clock, *, scope: str = "", on_object: Any = None, is_watched: bool = True,
+    **options: Any,
 ) -> AsyncIterator[tuple[Informer, Store]]:
     transport, store = connect(server.configuration()), Store()
     transport.outage = Outage(clock_s=clock)
@@ -81,6 +76,8 @@ async def following(
     )
     task = asyncio.create_task(follow(informer))
     try:
+        if is_watched:
+            await watched(server)
         yield informer, store
         assert not task.done()
     finally:
@@ -141,7 +138,6 @@ async def test_deletion_that_nobody_watched_is_shown_by_the_next_list(
 
 async def test_error_event_of_an_open_watch_leads_to_a_list(server: FakeApiServer, clock: Clock) -> None:
     async with following(server, clock) as (_, store):
-        await watched(server)
         server.put(workload("unseen"), RESOURCE)
         await eventually(lambda: "unseen" in store.uids)
         before = lists(server)
@@ -154,7 +150,6 @@ async def test_object_created_again_under_its_name_unseen_is_the_new_one_and_the
 ) -> None:
     server.put(workload("web", "old"), RESOURCE)
     async with following(server, clock) as (_, store):
-        await watched(server)
         server.break_watches()
         server.remove("shop", "web", RESOURCE)
         server.put(workload("web", "new"), RESOURCE)
@@ -169,7 +164,6 @@ async def test_event_that_was_never_sent_is_made_up_for_by_the_periodic_list(
     """Each watch asks to end within the period; a server that ends it makes the next LIST due."""
     server.put(workload("web"), RESOURCE)
     async with following(server, clock, relist_s=600) as (_, store):
-        await watched(server)
         server.remove("shop", "web", RESOURCE)
         server.drop_event()
         (asked,) = [p for _, p in server.requests if "watch=true" in p]
@@ -184,7 +178,6 @@ async def test_long_outage_is_outlasted_with_tries_never_more_than_five_seconds_
 ) -> None:
     server.put(workload("gone"), RESOURCE)
     async with following(server, clock) as (_, store):
-        await watched(server)
         clock.slept.clear()
         server.failing_status = 503
         server.break_watches()
@@ -211,7 +204,7 @@ async def test_resource_that_is_refused_is_reported_once_and_once_when_it_is_fol
     """A missing right or CustomResourceDefinition is no outage: the API server answers."""
     caplog.set_level("INFO", "staticgroup")
     server.denied.add(("list", RESOURCE))
-    async with following(server, clock, scope="shop") as (informer, _):
+    async with following(server, clock, scope="shop", is_watched=False) as (informer, _):
         await eventually(lambda: sum(clock.slept) > 600, 30)
         assert not informer.is_complete
         server.denied.clear()
@@ -242,7 +235,6 @@ async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServe
     """A stalled watch delivers nothing; a refresh shows what existed when it was asked for."""
     server.put(workload("gone"), RESOURCE)
     async with following(server, clock) as (informer, store):
-        await watched(server)
         server.set_stalled(True)
         server.remove("shop", "gone", RESOURCE)
         server.put(workload("new"), RESOURCE)
@@ -253,7 +245,6 @@ async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServe
 
 async def test_refresh_during_an_outage_waits_for_its_end(server: FakeApiServer, clock: Clock) -> None:
     async with following(server, clock) as (informer, store):
-        await watched(server)
         server.failing_status = 503
         refreshing = asyncio.create_task(informer.refresh())
         await eventually(lambda: len(clock.slept) > 5)
@@ -301,7 +292,7 @@ async def test_a_resource_that_the_operator_can_do_without_is_complete_when_it_i
     server.denied.add(("list", RESOURCE))
     server.put(workload("web"), RESOURCE)
     async with following(
-        server, clock, on_refused=lambda problem: said.append(problem.kind.value if problem else "")
+        server, clock, is_watched=False, on_refused=lambda problem: said.append(problem.kind.value if problem else "")
     ) as (informer, store):
         async with asyncio.timeout(5):
             await informer.wait_complete()
@@ -349,7 +340,6 @@ async def test_change_that_was_waiting_while_a_list_was_asked_for_is_older_than_
     server.put(workload("gone"), RESOURCE)
     first = server.put(workload("web"), RESOURCE)
     async with following(server, clock) as (informer, store):
-        await watched(server)
         server.set_stalled(True)
         server.put(workload("web", "second"), RESOURCE)
         server.remove("shop", "gone", RESOURCE)
@@ -363,7 +353,6 @@ async def test_change_that_was_waiting_while_a_list_was_asked_for_is_older_than_
 async def test_change_of_before_a_restore_hides_nothing_of_what_comes_after_it(server: FakeApiServer, clock: Clock) -> None:
     server.put(workload("web", "first"), RESOURCE)
     async with following(server, clock) as (informer, store):
-        await watched(server)
         backup = server.snapshot()
         for _ in range(100):
             server.tick()
@@ -381,7 +370,6 @@ async def test_after_a_restore_versions_that_are_lower_than_before_count(server:
     for _ in range(5):
         server.put(workload("web", "later"), RESOURCE)
     async with following(server, clock) as (_, store):
-        await watched(server)
         server.restore(backup)
         await eventually(lambda: store.uids == {"web": "first"})
         await watched(server)

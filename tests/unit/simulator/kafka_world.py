@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from coordinator_model.base.image import TopicImage
@@ -13,12 +13,13 @@ from simulator.clients.partition_meter import GroupMeter, PartitionMeter
 from simulator.clients.processes import ContainerProcess, ProcessTable
 from simulator.clients.programs import Programs
 from simulator.clients.settings import ConsumerSettings, ContainerSettings
-from simulator.engine.loop import run, simulation
+from simulator.engine.loop import simulation
 from simulator.engine.trace import Trace
 from simulator.kafka.cluster import ModelKafkaCluster
 from simulator.operators.gateway import ModelKafkaGateway
 from staticgroup.core.group import GroupView
 from staticgroup.kafka.login.credentials import ConnectionSettings
+from support.narrowing import of_type
 
 GROUP = "orders"
 CONNECTION = ConnectionSettings(bootstrap_servers=("kafka.example.com:9092",), name="shop/kafka")
@@ -44,6 +45,15 @@ class KafkaWorld:
         self.table.on_exit = lambda node, pod_uid, container, exit_code: self.exits.append((pod_uid, exit_code))
         self.gateway = ModelKafkaGateway(self.cluster, name="operator-a", rng=random.Random(1))
 
+    @classmethod
+    async def running(cls, count: int = 3, *, after_s: float = 60.0, **options: Any) -> KafkaWorld:
+        """Return a world in which so many pods were started a while ago."""
+        world = cls(**options)
+        for number in range(count):
+            world.start(number)
+        await asyncio.sleep(after_s)
+        return world
+
     def configure(self, *, container: dict[str, Any] | None = None, **consumer: Any) -> None:
         """Set what containers that start from now on run."""
         settings = ConsumerSettings(group_id=GROUP, topics=("orders",), **consumer)
@@ -57,11 +67,7 @@ class KafkaWorld:
         if session_ms is not None:
             environment["KAFKA_SESSION_TIMEOUT_MS"] = str(session_ms)
         self.table.start(
-            node=node or f"node-{number}",
-            namespace="shop",
-            pod_name=f"web-{number}",
-            pod_uid=uid,
-            container="app",
+            node=node or f"node-{number}", namespace="shop", pod_name=f"web-{number}", pod_uid=uid, container="app",
             environment=environment,
         )
         return uid
@@ -80,8 +86,7 @@ class KafkaWorld:
 
     async def view(self) -> GroupView:
         """Describe the group as the operator does."""
-        view = await self.gateway.describe(CONNECTION, GROUP)
-        assert isinstance(view, GroupView), view
+        view = of_type(GroupView, await self.gateway.describe(CONNECTION, GROUP))
         return view
 
     async def member_of(self, instance_id: str) -> str:
@@ -107,8 +112,3 @@ async def until(condition: Callable[[], bool], *, step_s: float = 0.5) -> None:
             return
         await asyncio.sleep(step_s)
     raise AssertionError("the condition never held")
-
-
-def simulate(main: Callable[[], Coroutine[Any, Any, None]], *, seed: object = 1) -> None:
-    """Run a test's story in virtual time."""
-    run(main, seed=seed, until_s=3600.0)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
-from simulator.engine.loop import Process, SimulationLoop, run, simulation
+from simulator.engine.loop import Process, SimulationLoop, simulation
 from simulator.engine.trace import Trace
 from simulator.kubernetes.cluster import Kubernetes
 from simulator.kubernetes.node.timings import NodeTimings
@@ -51,14 +51,7 @@ class PlainProcesses:
         self._kafka = kafka
 
     def start(
-        self,
-        *,
-        node: str,
-        namespace: str,
-        pod_name: str,
-        pod_uid: str,
-        container: str,
-        environment: Mapping[str, str],
+        self, *, node: str, namespace: str, pod_name: str, pod_uid: str, container: str, environment: Mapping[str, str],
         address: str,
     ) -> None:
         assert (pod_uid, container) not in self.running, "started twice"
@@ -175,8 +168,7 @@ class PlainWorld:
             self.server, self.loop, user="operator", rng=Random(f"{self.seed}/{name}"), process=process
         )
         sources = Sources(
-            now_s=lambda: EPOCH_S + self.loop.time(),
-            monotonic_s=self.loop.time,
+            now_s=lambda: EPOCH_S + self.loop.time(), monotonic_s=self.loop.time,
             rng=Random(f"{self.seed}/{name}/operator"),
         )
         settings = Settings(identity=name, namespace="ops", **options)
@@ -192,8 +184,3 @@ class PlainWorld:
         while not condition():
             assert self.loop.time() < end_s, f"not within {deadline_s} s\n{self.trace.text()}"
             await asyncio.sleep(0.05)
-
-
-def simulate(main: Callable[[], Coroutine[Any, Any, Any]], seed: object = 1, until_s: float = 10_000.0) -> Any:
-    """Run a test body in virtual time."""
-    return run(main, seed=seed, until_s=until_s)

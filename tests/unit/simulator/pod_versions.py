@@ -11,8 +11,10 @@ from simulator.kubernetes.watch_log import Event
 from staticgroup.core.evidence.certificate import Certificate, Unproven, certify
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import node_view, pod_version
+from support.narrowing import of_type, some
 
-from .plain_world import PlainWorld, simulate
+from .plain_world import PlainWorld
+from .virtual_time import simulate, told_by
 
 Step = Callable[[PlainWorld], Awaitable[None]]
 
@@ -31,6 +33,9 @@ def in_world(test: Step, *, seed: object = 1, replicas: int = 3, **options: Any)
     simulate(main, seed)
 
 
+up = told_by(in_world)
+
+
 def is_up(world: PlainWorld, replicas: int) -> bool:
     return len(world.pods) == replicas and all(is_true(p, "Ready") and not is_terminating(p) for p in world.pods)
 
@@ -41,8 +46,7 @@ def versions_of(world: PlainWorld) -> list[tuple[str, Json]]:
 
     def observe(resource: str, event: Event) -> None:
         if resource == PODS:
-            obj = event.current or event.previous
-            assert obj is not None
+            obj = some(event.current or event.previous)
             found.append(("DELETED" if event.current is None else "WRITTEN", obj))
 
     world.server.observers.append(observe)
@@ -51,13 +55,7 @@ def versions_of(world: PlainWorld) -> list[tuple[str, Json]]:
 
 def judged(world: PlainWorld, raw: Json, *, node: Json | None = None) -> Certificate | Unproven:
     """Judge one version as the product does; it is not known from birth."""
-    version = pod_version(raw)
-    assert isinstance(version, PodVersion)
+    version = of_type(PodVersion, pod_version(raw))
     raw_node = node or world.server.get(NODES, "", version.node_name)
     view = node_view(raw_node)
-    return certify(
-        version,
-        view,
-        started=version.started_containers,
-        runs_known=False,
-    )
+    return certify(version, view, started=version.started_containers, runs_known=False)

@@ -100,10 +100,7 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
     """The same text, whether it is read from the annotation or composed of the pod's name."""
     issued = resolve_injected(
         Identity(env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)]),
-        method=InjectedMethod.POLICY,
-        scope="0123abcd",
-        id_template="{podName}.0123abcd",
-        session_timeout_ms=45_000,
+        method=InjectedMethod.POLICY, scope="0123abcd", id_template="{podName}.0123abcd", session_timeout_ms=45_000,
     ).to_wire()
     before = issued | {"env": [{k: v for k, v in e.items() if k != "value"} for e in issued["env"]]}
     old, new = (

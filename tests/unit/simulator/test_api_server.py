@@ -15,6 +15,7 @@ from simulator.kubernetes.objects import (
     with_condition,
 )
 from staticgroup.api import names
+from support.narrowing import some
 
 from .plain_world import static_group
 from .served import Clock, pod, refused
@@ -99,8 +100,7 @@ def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> No
     141225)."""
 
     def owners() -> set[str]:
-        found = server.get(STATIC_GROUPS, "shop", "orders")
-        assert found is not None
+        found = some(server.get(STATIC_GROUPS, "shop", "orders"))
         return {entry["manager"] for entry in found["metadata"].get("managedFields") or ()}
 
     made = server.create(STATIC_GROUPS, static_group())
@@ -115,10 +115,7 @@ def test_the_writer_of_the_history_in_a_status_is_noted(server: ApiServer) -> No
     assert owners() == {"kubectl"}
     server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"continuity": {"digest": "c"}}})
     assert owners() == {names.FIELD_MANAGER}
-    server.update(
-        STATIC_GROUPS,
-        made | {"metadata": made["metadata"] | {"resourceVersion": ""}},
-    )
+    server.update(STATIC_GROUPS, made | {"metadata": made["metadata"] | {"resourceVersion": ""}})
     assert owners() == set(), "cleared"
     server.update(
         STATIC_GROUPS,
@@ -137,14 +134,12 @@ def test_pod_deletion_waits_for_its_kubelet_unless_nothing_can_run(server: ApiSe
     server.create(PODS, pod("web-1", terminationGracePeriodSeconds=40))
     server.bind("shop", "web-1", "n1", [])
     clock.s = 10.0
-    left = server.delete(PODS, "shop", "web-1")
-    assert left is not None
+    left = some(server.delete(PODS, "shop", "web-1"))
     assert left["metadata"]["deletionGracePeriodSeconds"] == 40
     assert left["metadata"]["deletionTimestamp"] == "2026-01-01T00:00:50Z"
     longer = server.delete(PODS, "shop", "web-1", grace_s=60)
     assert longer is left, "a grace is never prolonged"
-    shorter = server.delete(PODS, "shop", "web-1", grace_s=5)
-    assert shorter is not None
+    shorter = some(server.delete(PODS, "shop", "web-1", grace_s=5))
     assert shorter["metadata"]["deletionGracePeriodSeconds"] == 5
     assert server.delete(PODS, "shop", "web-1", grace_s=0) is None
     assert server.get(PODS, "shop", "web-1") is None
@@ -154,8 +149,7 @@ def test_finalizer_keeps_a_deleted_object_until_it_is_taken_away(server: ApiServ
     """Orphan propagation is a finalizer that the garbage collector removes."""
     body = {"metadata": {"namespace": "shop", "name": "web"}, "spec": {"replicas": 1}}
     server.create(STATEFULSETS, body)
-    left = server.delete(STATEFULSETS, "shop", "web", propagation="Orphan")
-    assert left is not None
+    left = some(server.delete(STATEFULSETS, "shop", "web", propagation="Orphan"))
     assert left["metadata"]["finalizers"] == ["orphan"]
     assert left["metadata"]["generation"] == 2
     server.patch(STATEFULSETS, "shop", "web", {"metadata": {"finalizers": None}})

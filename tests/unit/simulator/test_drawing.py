@@ -23,6 +23,7 @@ from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scop
 from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
 from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from staticgroup.api.workloads import WORKLOAD_KINDS
+from support.narrowing import some
 
 WORLDS = 3000
 
@@ -128,8 +129,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
     assert {change.is_in_spec for _, change in changed} == {True, False}
     assert len({kinds for d in drawn if len(kinds := tuple(c.kind for c in d.changes)) > 1}) >= 5, "two of them meet"
     for d, change in changed:
-        team = d.world.team
-        assert team is not None
+        team = some(d.world.team)
         if change.kind is ChangeKind.PROTOCOL:
             assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
         if change.kind is ChangeKind.OUTSIDER:
@@ -200,10 +200,7 @@ def test_ids_of_the_ground_truth_are_those_of_the_product(drawn: list[Drawn]) ->
             style = suffix_in_force(identity, None)
             suffixes = client_suffixes(style, identity.members_per_pod, identity.custom_suffixes or ())
             scheme = IdScheme(
-                template=template,
-                workload_name=team.workload,
-                env_suffixes=env_suffixes(identity),
-                suffixes=suffixes,
+                template=template, workload_name=team.workload, env_suffixes=env_suffixes(identity), suffixes=suffixes,
             )
             assert life.ids_of(range(2, 7)) == {str(i) for i in scheme.expected_ids(2, 5)}
 

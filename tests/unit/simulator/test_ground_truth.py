@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,33 +14,30 @@ from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, uid_of
 from simulator.operators.process import says_stop
+from simulator.oracles.assumptions import Assumptions
+from simulator.oracles.ground_truth import GroundTruth, PodLife
 from simulator.oracles.promises import ROUND_MAX_S, Effect
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team, containers
 from simulator.world.world import World, WorldSettings
+from support.narrowing import some
+
+from .virtual_time import told_by
 
 HOME = Team(
     spec={"protocol": "Classic", "identity": {"template": "app-{ordinal}", "exclusive": True, "method": "None"}},
     is_by_hand=True,
 )
 RIVAL = Team(
-    namespace="bill",
-    workload="pay",
-    name="payments",
-    container="pay",
-    replicas=1,
-    spec=HOME.spec,
-    set_spec={"ordinals": {"start": 7}},
-    is_by_hand=True,
+    namespace="bill", workload="pay", name="payments", container="pay", replicas=1, spec=HOME.spec,
+    set_spec={"ordinals": {"start": 7}}, is_by_hand=True,
 )
 
 
-def in_world(test: Callable[[World], Awaitable[None]], *, team: Team = HOME) -> World:
+def in_world(test: Callable[[World], Awaitable[None]], *, team: Team = HOME) -> None:
     """Run a test in a world of two teams whose StatefulSets run without any operator."""
-    worlds: list[World] = []
 
     async def main() -> None:
         world = World(WorldSettings(team=team, others=(RIVAL,)), seed=1)
-        worlds.append(world)
         for team_ in world.teams:
             world.create_group(team_)
             world.create_workload(team_)
@@ -47,110 +46,90 @@ def in_world(test: Callable[[World], Awaitable[None]], *, team: Team = HOME) -> 
 
     with captured_logs():
         run_simulation(main, seed=1, until_s=5_000)
-    return worlds[0]
+
+
+up = told_by(in_world)
 
 
 def effect_on(world: World, instance_id: str) -> Effect:
     return Effect(
-        at_s=world.loop.time(),
-        operator="operator-a",
-        group_id=GROUP,
-        member_id=world.members()[instance_id],
-        instance_id=instance_id,
-        error_code=ErrorCode.NONE,
+        at_s=world.loop.time(), operator="operator-a", group_id=GROUP, member_id=world.members()[instance_id],
+        instance_id=instance_id, error_code=ErrorCode.NONE,
     )
 
 
-def test_a_living_member_of_another_namespace_must_not_be_removed() -> None:
+@up()
+async def test_a_living_member_of_another_namespace_must_not_be_removed(world: World) -> None:
     """It does not matter for which StaticGroup the removal was decided."""
-
-    async def test(world: World) -> None:
-        await asyncio.sleep(ROUND_MAX_S)
-        world.safety.leave_applied(effect_on(world, "app-7"))
-
-    found = in_world(test).violations
-    assert [v.oracle for v in found] == ["S1", "S2"]
-    assert "of pod bill/pay-7 (" in found[0].message
+    await asyncio.sleep(ROUND_MAX_S)
+    world.safety.leave_applied(effect_on(world, "app-7"))
+    assert [v.oracle for v in world.violations] == ["S1", "S2"]
+    assert "of pod bill/pay-7 (" in world.violations[0].message
 
 
-def test_an_id_that_another_namespace_wants_is_wanted() -> None:
-    async def test(world: World) -> None:
-        await asyncio.sleep(ROUND_MAX_S + 1)
-        assert world.truth.undesired_since_s("app-7") is None
-        assert world.truth.undesired_since_s("app-2") is None
-        world.users.scale("bill", "pay", 0)
-        assert world.truth.undesired_since_s("app-7") is not None
-        assert world.truth.desired_ids(GROUP) == {"app-0", "app-1", "app-2"}
-
-    in_world(test)
+@up()
+async def test_an_id_that_another_namespace_wants_is_wanted(world: World) -> None:
+    await asyncio.sleep(ROUND_MAX_S + 1)
+    assert world.truth.undesired_since_s("app-7") is None
+    assert world.truth.undesired_since_s("app-2") is None
+    world.users.scale("bill", "pay", 0)
+    assert world.truth.undesired_since_s("app-7") is not None
+    assert world.truth.desired_ids(GROUP) == {"app-0", "app-1", "app-2"}
 
 
-def test_a_carrier_without_labels_is_a_carrier() -> None:
-    async def test(world: World) -> None:
-        body = world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2")
-        assert body is not None
-        copy = {"metadata": {"namespace": NAMESPACE, "name": "debug-2"}, "spec": {"containers": containers(HOME)}}
-        copy["spec"]["containers"][0]["env"] = [{"name": "KAFKA_GROUP_INSTANCE_ID", "value": "app-2"}]
-        before = world.members()["app-2"]
-        uid = world.server.create(PODS, copy | {"status": {}})["metadata"]["uid"]
-        await asyncio.sleep(5)
-        assert uid not in world.truth.uncertified("app-2", before), "it came after that one had joined"
-        world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
-        await world.until(lambda: world.members()["app-2"] != before, 120, "another one has joined")
-        await asyncio.sleep(5)
-        own = uid_of(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") or {})
-        world.truth.pods[own].has_proof = True
-        assert uid in world.truth.uncertified("app-2", world.members()["app-2"])
-        assert uid not in world.truth.uncertified("app-1", world.members()["app-1"])
-
-    in_world(test)
+@up()
+async def test_a_carrier_without_labels_is_a_carrier(world: World) -> None:
+    some(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2"))
+    copy = {"metadata": {"namespace": NAMESPACE, "name": "debug-2"}, "spec": {"containers": containers(HOME)}}
+    copy["spec"]["containers"][0]["env"] = [{"name": "KAFKA_GROUP_INSTANCE_ID", "value": "app-2"}]
+    before = world.members()["app-2"]
+    uid = world.server.create(PODS, copy | {"status": {}})["metadata"]["uid"]
+    await asyncio.sleep(5)
+    assert uid not in world.truth.uncertified("app-2", before), "it came after that one had joined"
+    world.users.delete_pod(NAMESPACE, f"{WORKLOAD}-2")
+    await world.until(lambda: world.members()["app-2"] != before, 120, "another one has joined")
+    await asyncio.sleep(5)
+    own = uid_of(world.server.get(PODS, NAMESPACE, f"{WORKLOAD}-2") or {})
+    world.truth.pods[own].has_proof = True
+    assert uid in world.truth.uncertified("app-2", world.members()["app-2"])
+    assert uid not in world.truth.uncertified("app-1", world.members()["app-1"])
 
 
-def test_the_truth_does_not_ask_the_status() -> None:
+@up()
+async def test_the_truth_does_not_ask_the_status(world: World) -> None:
     """Ids follow the spec, not what an operator writes into the status."""
-
-    async def test(world: World) -> None:
-        before = world.truth.desired_ids(GROUP)
-        group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
-        assert group is not None
-        lie = {"injected": {"scope": "00000000", "idTemplate": "x-{ordinal}"}, "observedGeneration": 1}
-        world.server.update(STATIC_GROUPS, {**group, "status": lie}, subresource="status")
-        assert world.truth.desired_ids(GROUP) == before
-        assert world.truth.owner_of(GROUP, "x-1") is None
-        assert world.truth.owner_of(GROUP, "app-1") == "orders"
-
-    in_world(test)
+    before = world.truth.desired_ids(GROUP)
+    group = some(world.server.get(STATIC_GROUPS, NAMESPACE, GROUP))
+    lie = {"injected": {"scope": "00000000", "idTemplate": "x-{ordinal}"}, "observedGeneration": 1}
+    world.server.update(STATIC_GROUPS, {**group, "status": lie}, subresource="status")
+    assert world.truth.desired_ids(GROUP) == before
+    assert world.truth.owner_of(GROUP, "x-1") is None
+    assert world.truth.owner_of(GROUP, "app-1") == "orders"
 
 
-def test_an_id_is_no_longer_wanted_when_its_template_is_gone() -> None:
-    async def test(world: World) -> None:
-        await asyncio.sleep(ROUND_MAX_S + 1)
-        world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
-        assert world.truth.undesired_since_s("app-2") is not None
-        assert world.truth.owner_of(GROUP, "app-2") == "orders", "it was issued all the same"
-        assert "web-2" in world.truth.desired_ids(GROUP)
-
-    in_world(test)
+@up()
+async def test_an_id_is_no_longer_wanted_when_its_template_is_gone(world: World) -> None:
+    await asyncio.sleep(ROUND_MAX_S + 1)
+    world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
+    assert world.truth.undesired_since_s("app-2") is not None
+    assert world.truth.owner_of(GROUP, "app-2") == "orders", "it was issued all the same"
+    assert "web-2" in world.truth.desired_ids(GROUP)
 
 
-def test_a_staticgroup_that_is_made_again_replaces_the_one_before() -> None:
+@up()
+async def test_a_staticgroup_that_is_made_again_replaces_the_one_before(world: World) -> None:
     """Found by seed 140227: deleted, made again, and given another template half a minute later."""
-
-    async def test(world: World) -> None:
-        group = world.server.get(STATIC_GROUPS, NAMESPACE, GROUP)
-        assert group is not None
-        await asyncio.sleep(ROUND_MAX_S + 1)
-        world.server.delete(STATIC_GROUPS, NAMESPACE, GROUP)
-        assert world.truth.undesired_since_s("app-2") is None, "nobody has said that its pods need the ids no longer"
-        world.server.create(
-            STATIC_GROUPS, {"metadata": {"namespace": NAMESPACE, "name": GROUP}, "spec": group["spec"], "status": {}}
-        )
-        await asyncio.sleep(ROUND_MAX_S + 1)
-        assert world.truth.undesired_since_s("app-2") is None
-        world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
-        assert world.truth.undesired_since_s("app-2") is not None
-
-    in_world(test)
+    group = some(world.server.get(STATIC_GROUPS, NAMESPACE, GROUP))
+    await asyncio.sleep(ROUND_MAX_S + 1)
+    world.server.delete(STATIC_GROUPS, NAMESPACE, GROUP)
+    assert world.truth.undesired_since_s("app-2") is None, "nobody has said that its pods need the ids no longer"
+    world.server.create(
+        STATIC_GROUPS, {"metadata": {"namespace": NAMESPACE, "name": GROUP}, "spec": group["spec"], "status": {}}
+    )
+    await asyncio.sleep(ROUND_MAX_S + 1)
+    assert world.truth.undesired_since_s("app-2") is None
+    world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
+    assert world.truth.undesired_since_s("app-2") is not None
 
 
 @pytest.mark.parametrize(
@@ -189,36 +168,55 @@ LOST: Entry = {"state": {"terminated": {"exitCode": 137, "reason": "ContainerSta
     ],
     ids=["deleted during init", "app lost", "init lost", "no entry"],
 )
-def test_container_that_is_shown_and_never_showed_an_id_needs_no_end(
-    before: dict[str, Entry], last: dict[str, Entry], is_certified: bool
+@up()
+async def test_container_that_is_shown_and_never_showed_an_id_needs_no_end(
+    world: World, before: dict[str, Entry], last: dict[str, Entry], is_certified: bool
 ) -> None:
-    async def test(world: World) -> None:
-        spec = {"containers": [{"name": "app"}], "initContainers": [{"name": "init"}], "nodeName": "n1"}
-        body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec, "status": {}}
-        uid = world.server.create(PODS, body)["metadata"]["uid"]
-        for phase, entries in (("Pending", before), ("Failed", last)):
-            shown = {name: {"name": name, **entry} for name, entry in entries.items()}
-            status = {"phase": phase, "containerStatuses": [shown[n] for n in shown if n == "app"]}
-            status["initContainerStatuses"] = [shown["init"]]
-            current = world.server.get(PODS, NAMESPACE, "x-0")
-            assert current is not None
-            world.server.update(PODS, current | {"status": status}, subresource="status")
-        assert world.truth.pods[uid].is_certified == is_certified
-
-    in_world(test)
+    spec = {"containers": [{"name": "app"}], "initContainers": [{"name": "init"}], "nodeName": "n1"}
+    body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec, "status": {}}
+    uid = world.server.create(PODS, body)["metadata"]["uid"]
+    for phase, entries in (("Pending", before), ("Failed", last)):
+        shown = {name: {"name": name, **entry} for name, entry in entries.items()}
+        status = {"phase": phase, "containerStatuses": [shown[n] for n in shown if n == "app"]}
+        status["initContainerStatuses"] = [shown["init"]]
+        current = some(world.server.get(PODS, NAMESPACE, "x-0"))
+        world.server.update(PODS, current | {"status": status}, subresource="status")
+    assert world.truth.pods[uid].is_certified == is_certified
 
 
 @pytest.mark.parametrize("entry", [WAITING, RUNNING], ids=["never ran", "ran"])
-def test_pod_that_a_restored_etcd_forgot_needs_no_proof_when_it_never_ran(entry: Entry) -> None:
-    async def test(world: World) -> None:
-        snapshot = world.server.backup()
-        spec = {"containers": [{"name": "app"}], "nodeName": "n1"}
-        body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec}
-        body["status"] = {"phase": "Pending", "containerStatuses": [{"name": "app", **entry}]}
-        uid = world.server.create(PODS, body)["metadata"]["uid"]
-        assert not world.truth.pods[uid].is_certified
-        world.kubernetes.restore_etcd(snapshot, bump=1_000_000)
-        world.truth.resync(world.server)
-        assert world.truth.pods[uid].is_certified == (entry is WAITING)
+@up()
+async def test_pod_that_a_restored_etcd_forgot_needs_no_proof_when_it_never_ran(world: World, entry: Entry) -> None:
+    snapshot = world.server.backup()
+    spec = {"containers": [{"name": "app"}], "nodeName": "n1"}
+    body = {"metadata": {"namespace": NAMESPACE, "name": "x-0"}, "spec": spec}
+    body["status"] = {"phase": "Pending", "containerStatuses": [{"name": "app", **entry}]}
+    uid = world.server.create(PODS, body)["metadata"]["uid"]
+    assert not world.truth.pods[uid].is_certified
+    world.kubernetes.restore_etcd(snapshot, bump=1_000_000)
+    world.truth.resync(world.server)
+    assert world.truth.pods[uid].is_certified == (entry is WAITING)
 
-    in_world(test)
+
+def life(uid: str, **changes: Any) -> PodLife:
+    return PodLife(
+        uid=uid, namespace="shop", name="web-2", created_s=10.0, ids={"web-2"}, shown={"app"}, was_bound=True, **changes
+    )
+
+
+def test_exclusive_proves_the_end_of_pods_that_are_gone_and_not_of_one_that_is_there() -> None:
+    processes: Any = SimpleNamespace(creator=lambda member_id: SimpleNamespace(ended_s=None, pod_uid="late"))
+    loop: Any = SimpleNamespace(time=lambda: 1000.0)
+    truth = GroundTruth(
+        loop,
+        processes,
+        [],
+        "cluster",
+        lambda operator, group: None,
+        lambda operator, group: None,
+        assumptions=Assumptions(settle_s=600),
+    )
+    truth.pods = {"lost": life("lost", gone_s=500.0), "there": life("there"), "late": life("late", has_proof=True)}
+    assert sorted(truth.uncertified("web-2", "m")) == ["lost", "there"]
+    truth.prove_ends_of_gone_pods()
+    assert truth.uncertified("web-2", "m") == ["there"]

@@ -11,8 +11,9 @@ from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import Json, is_terminating, uid_of
 from staticgroup.core.guards import Guard
 
-from .plain_world import PlainWorld, simulate
+from .plain_world import PlainWorld
 from .test_operator_on_model import populated
+from .virtual_time import simulated
 
 
 async def lost(world: PlainWorld, strike: Callable[[Kubelet], None]) -> tuple[Kubelet, Json]:
@@ -35,50 +36,46 @@ def held_by(world: PlainWorld) -> set[str]:
 
 
 @pytest.mark.parametrize(("lifecycle", "provider"), [("Auto", ""), ("Auto", "kind"), ("Untrusted", "aws")])
-def test_a_node_that_stays_away_proves_nothing_and_neither_does_its_deletion(lifecycle: str, provider: str) -> None:
-    async def main() -> None:
-        world = PlainWorld(provider=provider)
-        world.start_operator(node_lifecycle=lifecycle)
-        node, pod = await lost(world, Kubelet.cut)
-        world.users.delete_node(node.name)
-        await asyncio.sleep(1000)
-        assert world.processes.is_running(uid_of(pod), "app")
-        assert world.left == []
-        assert Guard.SUSPECT in held_by(world)
-
-    simulate(main)
+@simulated
+async def test_a_node_that_stays_away_proves_nothing_and_neither_does_its_deletion(
+    lifecycle: str, provider: str
+) -> None:
+    world = PlainWorld(provider=provider)
+    world.start_operator(node_lifecycle=lifecycle)
+    node, pod = await lost(world, Kubelet.cut)
+    world.users.delete_node(node.name)
+    await asyncio.sleep(1000)
+    assert world.processes.is_running(uid_of(pod), "app")
+    assert world.left == []
+    assert Guard.SUSPECT in held_by(world)
 
 
 @pytest.mark.parametrize(("lifecycle", "provider"), [("Auto", "aws"), ("Auto", "gce"), ("Cloud", ""), ("Fixed", "")])
-def test_a_deleted_node_is_believed_where_its_lifecycle_says_so(lifecycle: str, provider: str) -> None:
-    async def main() -> None:
-        world = PlainWorld(provider=provider)
-        world.start_operator(node_lifecycle=lifecycle)
-        node, _ = await lost(world, Kubelet.cut)
-        await asyncio.sleep(100)
-        assert world.left == []
-        node.power_off()
-        world.users.delete_node(node.name)
-        await world.until(lambda: world.left)
-        assert world.left == [world.id_of(2)]
-
-    simulate(main)
+@simulated
+async def test_a_deleted_node_is_believed_where_its_lifecycle_says_so(lifecycle: str, provider: str) -> None:
+    world = PlainWorld(provider=provider)
+    world.start_operator(node_lifecycle=lifecycle)
+    node, _ = await lost(world, Kubelet.cut)
+    await asyncio.sleep(100)
+    assert world.left == []
+    node.power_off()
+    world.users.delete_node(node.name)
+    await world.until(lambda: world.left)
+    assert world.left == [world.id_of(2)]
 
 
-def test_a_node_of_the_same_name_that_is_younger_than_the_pod_says_the_same() -> None:
-    async def main() -> None:
-        world = PlainWorld(provider="aws")
-        _, _, transport = world.start_operator()
-        node, pod = await lost(world, Kubelet.cut)
-        node.power_off()
-        transport.faults.is_cut = True
-        world.users.delete_node(node.name)
-        node.power_on()
-        node.heal()
-        await asyncio.sleep(5)
-        transport.link.heal()
-        assert not world.processes.is_running(uid_of(pod), "app")
-        await world.until(lambda: world.left)
-        assert world.left == [world.id_of(2)]
-
-    simulate(main)
+@simulated
+async def test_a_node_of_the_same_name_that_is_younger_than_the_pod_says_the_same() -> None:
+    world = PlainWorld(provider="aws")
+    _, _, transport = world.start_operator()
+    node, pod = await lost(world, Kubelet.cut)
+    node.power_off()
+    transport.faults.is_cut = True
+    world.users.delete_node(node.name)
+    node.power_on()
+    node.heal()
+    await asyncio.sleep(5)
+    transport.link.heal()
+    assert not world.processes.is_running(uid_of(pod), "app")
+    await world.until(lambda: world.left)
+    assert world.left == [world.id_of(2)]

@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from simulator.kubernetes.objects import LEASES, STATEFULSETS, STATIC_GROUPS, is_terminating, is_true, uid_of
+from simulator.kubernetes.objects import STATEFULSETS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.objects import Json as Object
 from simulator.kubernetes.users import stateful_set
 from simulator.operators.transport import ModelTransport
 from staticgroup.api import names
-from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.runtime.process.health import WATCH_AGE_MAX_S
 
-from .plain_world import PlainWorld, simulate, static_group
+from .plain_world import PlainWorld, static_group
+from .virtual_time import simulate, simulated
 
 
 async def populated(world: PlainWorld, replicas: int = 3) -> None:
@@ -32,225 +32,109 @@ async def populated(world: PlainWorld, replicas: int = 3) -> None:
     await world.until(lambda: (world.status.get("members") or {}).get("joined") == replicas)
 
 
-def last_traced_s(world: PlainWorld, what: str) -> float:
-    """Return when something was last done, in virtual seconds."""
-    return [entry.at_s for entry in world.trace.select(what=what)][-1]
-
-
-def test_scale_down_is_followed_by_a_leave_after_the_kubelet_certified_the_end() -> None:
-    """docs/design.md, the order of a removal: not before E1, and at once after it."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        world.start_operator()
-        await populated(world)
-        departed = world.id_of(2)
-        assert set(world.kafka.members) == {world.id_of(n) for n in range(3)}
-        world.users.scale("shop", "web", 2)
-        await world.until(lambda: world.left)
-        assert world.left == [departed]
-        assert 0 < world.loop.time() - last_traced_s(world, "status written") < 2.5
-        await world.until(lambda: (world.status.get("lastRemoval") or {}).get("instanceId") == departed)
-        assert set(world.kafka.members) == {world.id_of(0), world.id_of(1)}
-
-    simulate(main)
-
-
-def test_pods_receive_what_the_operator_decided() -> None:
-    async def main() -> None:
-        world = PlainWorld()
-        world.start_operator()
-        await populated(world)
-        for n, pod in enumerate(world.pods):
-            assert pod["metadata"]["annotations"][names.INSTANCE_ID_ANNOTATION] == world.id_of(n)
-            environment = world.processes.running[uid_of(pod), "app"][1]
-            assert environment["KAFKA_GROUP_INSTANCE_ID"] == world.id_of(n)
-            assert environment["KAFKA_SESSION_TIMEOUT_MS"] == str(world.status["injected"]["sessionTimeoutMs"])
-
-    simulate(main)
-
-
-def test_roll_is_followed_by_no_leave() -> None:
-    async def main() -> None:
-        world = PlainWorld()
-        world.start_operator()
-        await populated(world)
-        before = {uid_of(p) for p in world.pods}
-        world.users.roll("shop", "web")
-        await world.until(lambda: not before & {uid_of(p) for p in world.pods} and len(world.pods) == 3)
-        await asyncio.sleep(60)
-        assert world.left == []
-        assert world.status["members"]["joined"] == 3
-
-    simulate(main)
+@simulated
+async def test_pods_receive_what_the_operator_decided() -> None:
+    world = PlainWorld()
+    world.start_operator()
+    await populated(world)
+    for n, pod in enumerate(world.pods):
+        assert pod["metadata"]["annotations"][names.INSTANCE_ID_ANNOTATION] == world.id_of(n)
+        environment = world.processes.running[uid_of(pod), "app"][1]
+        assert environment["KAFKA_GROUP_INSTANCE_ID"] == world.id_of(n)
+        assert environment["KAFKA_SESSION_TIMEOUT_MS"] == str(world.status["injected"]["sessionTimeoutMs"])
 
 
 @pytest.mark.parametrize(
     ("template", "leaves"), [("{podName}.x.{scope}", True), ("{workloadName}-{ordinal}.x.{scope}", False)]
 )
-def test_old_ids_leave_after_a_change_of_template_when_the_new_ones_are_composed_of_the_pods_name(
+@simulated
+async def test_old_ids_leave_after_a_change_of_template_when_the_new_ones_are_composed_of_the_pods_name(
     template: str, leaves: bool
 ) -> None:
     """The new pods can never hold the old ids then; where they read an annotation, the old sessions have to expire.
 
     The hold window keeps the moments out in which a seat has no pod at all.
     """
-
-    async def main() -> None:
-        world = PlainWorld()
-        world.start_operator()
-        await populated(world)
-        old_ids = {world.id_of(n) for n in range(3)}
-        new_ids = {i.replace(".", ".x.", 1) for i in old_ids}
-        edit = {"identity": {"template": template}, "removal": {"holdSeconds": 300}}
-        world.users.edit_group("shop", "orders", edit)
-        await world.until(lambda: ".x." in world.status["injected"]["idTemplate"])
-        await asyncio.sleep(5)
-        assert world.left == []
-        world.users.roll("shop", "web")
-        await world.until(lambda: new_ids <= set(world.kafka.members))
-        assert world.left == []
-        await asyncio.sleep(400)
-        assert set(world.left) == (old_ids if leaves else set())
-        assert set(world.kafka.members) == (new_ids if leaves else old_ids | new_ids)
-
-    simulate(main)
-
-
-def test_zombie_of_a_force_delete_is_held_until_its_session_ends() -> None:
-    """Its object is gone and its process lives: nothing that the model writes certifies it."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        world.start_operator()
-        await populated(world)
-        pod = world.pods[2]
-        node = world.cluster.nodes[pod["spec"]["nodeName"]]
-        node.freeze_kubelet()
-        world.users.scale("shop", "web", 2)
-        await world.until(lambda: is_terminating(world.pods[2]))
-        world.users.delete_pod("shop", "web-2", grace_s=0)
-        await asyncio.sleep(120)
-        assert world.processes.is_running(uid_of(pod), "app")
-        node.thaw_kubelet()
-        await asyncio.sleep(120)
-        assert not world.processes.is_running(uid_of(pod), "app")
-        assert world.left == [], "an end that nobody wrote down is no evidence"
-
-    simulate(main)
+    world = PlainWorld()
+    world.start_operator()
+    await populated(world)
+    old_ids = {world.id_of(n) for n in range(3)}
+    new_ids = {i.replace(".", ".x.", 1) for i in old_ids}
+    edit = {"identity": {"template": template}, "removal": {"holdSeconds": 300}}
+    world.users.edit_group("shop", "orders", edit)
+    await world.until(lambda: ".x." in world.status["injected"]["idTemplate"])
+    await asyncio.sleep(5)
+    assert world.left == []
+    world.users.roll("shop", "web")
+    await world.until(lambda: new_ids <= set(world.kafka.members))
+    assert world.left == []
+    await asyncio.sleep(400)
+    assert set(world.left) == (old_ids if leaves else set())
+    assert set(world.kafka.members) == (new_ids if leaves else old_ids | new_ids)
 
 
 @pytest.mark.parametrize(
     ("is_gap", "is_new", "count"), [(False, False, 1), (False, True, 1), (True, False, 1), (True, True, 0)]
 )
-def test_watch_gap_holds_members_that_joined_meanwhile_and_a_resumed_watch_holds_none(
+@simulated
+async def test_watch_gap_holds_members_that_joined_meanwhile_and_a_resumed_watch_holds_none(
     is_gap: bool, is_new: bool, count: int
 ) -> None:
     """A break is harmless, and so is a 410 for a member that was described before it."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        _, _, transport = world.start_operator()
-        await populated(world)
-        transport.faults.is_refusing = True
-        transport.link.break_watches()
-        world.users.label_pod("shop", "web-0", {"x": "1"})
-        if is_new:
-            world.users.scale("shop", "web", 4)
-        await asyncio.sleep(30)
-        if is_gap:
-            world.server.compact("pods")
-        await asyncio.sleep(5)
-        transport.link.heal()
-        await asyncio.sleep(90)
-        world.users.scale("shop", "web", 3 if is_new else 2)
-        await asyncio.sleep(120)
-        assert len(world.left) == count
-
-    simulate(main)
+    world = PlainWorld()
+    _, _, transport = world.start_operator()
+    await populated(world)
+    transport.faults.is_refusing = True
+    transport.link.break_watches()
+    world.users.label_pod("shop", "web-0", {"x": "1"})
+    if is_new:
+        world.users.scale("shop", "web", 4)
+    await asyncio.sleep(30)
+    if is_gap:
+        world.server.compact("pods")
+    await asyncio.sleep(5)
+    transport.link.heal()
+    await asyncio.sleep(90)
+    world.users.scale("shop", "web", 3 if is_new else 2)
+    await asyncio.sleep(120)
+    assert len(world.left) == count
 
 
-def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() -> None:
+@simulated
+async def test_second_operator_takes_over_when_the_first_is_killed_and_not_before() -> None:
     """The Lease: 5 s by the standby's own clock; what ended meanwhile is in the watch it kept warm."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        first, _, _ = world.start_operator("operator-a")
-        await populated(world)
-        _, second, _ = world.start_operator("operator-b")
-        await asyncio.sleep(20)
-        assert not second.lease.holds()
-        first.kill()
-        killed_s = world.loop.time()
-        world.users.scale("shop", "web", 2)
-        await world.until(second.lease.holds)
-        assert 3 < world.loop.time() - killed_s < 8
-        await world.until(lambda: world.left)
-        assert world.left == [world.id_of(2)]
-
-    simulate(main)
-
-
-def test_frozen_operator_does_not_write_when_it_goes_on() -> None:
-    """A long pause: the Lease has another holder by then, and the process ends instead of writing."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        first, operator, _ = world.start_operator("operator-a")
-        await populated(world)
-        world.start_operator("operator-b")
-        await asyncio.sleep(5)
-        first.freeze()
-        await asyncio.sleep(60)
-        first.thaw()
-        await asyncio.sleep(5)
-        assert not operator.lease.holds()
-        lease = world.server.get(LEASES, "ops", "staticgroup-operator")
-        assert lease is not None
-        assert lease["spec"]["holderIdentity"] == "operator-b"
-
-    simulate(main)
-
-
-def test_next_process_resumes_the_watch_of_one_that_was_killed() -> None:
-    async def main() -> None:
-        world = PlainWorld()
-        first, _, _ = world.start_operator("operator-a")
-        await populated(world)
-        await asyncio.sleep(10)
-        lease = world.server.get(LEASES, "ops", "staticgroup-operator")
-        assert POSITION_ANNOTATION in lease["metadata"]["annotations"]  # type: ignore[index]
-        watch = world.status["watch"]
-        first.kill()
-        world.users.scale("shop", "web", 2)
-        await world.until(lambda: len(world.pods) == 2)
-        _, operator, _ = world.start_operator("operator-a")
-        await world.until(lambda: world.left)
-        assert watch.startswith(operator.pods.names())
-
-    simulate(main)
+    world = PlainWorld()
+    first, _, _ = world.start_operator("operator-a")
+    await populated(world)
+    _, second, _ = world.start_operator("operator-b")
+    await asyncio.sleep(20)
+    assert not second.lease.holds()
+    first.kill()
+    killed_s = world.loop.time()
+    world.users.scale("shop", "web", 2)
+    await world.until(second.lease.holds)
+    assert 3 < world.loop.time() - killed_s < 8
+    await world.until(lambda: world.left)
+    assert world.left == [world.id_of(2)]
 
 
 @pytest.mark.parametrize("at", range(1, 36))
-def test_crash_anywhere_in_a_removal_ends_in_the_same_state(at: int) -> None:
+@simulated
+async def test_crash_anywhere_in_a_removal_ends_in_the_same_state(at: int) -> None:
     """The leave is sent at the 13th resumption after the scale-down: killed at one, started again from what is stored,
     the departed member goes once."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        process, _, _ = world.start_operator("operator-a")
-        await populated(world)
-        process.crash_at_resumption = process.resumptions + at
-        world.users.scale("shop", "web", 2)
-        await world.until(lambda: process.is_dead)
-        await asyncio.sleep(20)
-        world.start_operator("operator-a")
-        await asyncio.sleep(60)
-        assert set(world.left) == {world.id_of(2)}
-        assert [outcome.value for _, outcome in world.kafka.leaves].count("Removed") == 1
-        assert world.status["members"]["joined"] == 2
-
-    simulate(main)
+    world = PlainWorld()
+    process, _, _ = world.start_operator("operator-a")
+    await populated(world)
+    process.crash_at_resumption = process.resumptions + at
+    world.users.scale("shop", "web", 2)
+    await world.until(lambda: process.is_dead)
+    await asyncio.sleep(20)
+    world.start_operator("operator-a")
+    await asyncio.sleep(60)
+    assert set(world.left) == {world.id_of(2)}
+    assert [outcome.value for _, outcome in world.kafka.leaves].count("Removed") == 1
+    assert world.status["members"]["joined"] == 2
 
 
 async def busy(seed: object) -> str:
@@ -297,18 +181,16 @@ def test_same_seed_same_history_in_any_process() -> None:
     assert simulate(lambda: busy(8), 8) != digests[0]
 
 
-def test_ready_pods_are_ready_for_the_operator_too() -> None:
-    async def main() -> None:
-        world = PlainWorld()
-        _, operator, _ = world.start_operator()
-        await populated(world)
-        await asyncio.sleep(10)
-        pods = operator.pods.of_workload("shop", "web")
-        assert len(pods) == 3
-        assert all(p.ready_since_s is not None and p.runs and p.from_birth for p in pods)
-        assert all(is_true(p, "Ready") for p in world.pods)
-
-    simulate(main)
+@simulated
+async def test_ready_pods_are_ready_for_the_operator_too() -> None:
+    world = PlainWorld()
+    _, operator, _ = world.start_operator()
+    await populated(world)
+    await asyncio.sleep(10)
+    pods = operator.pods.of_workload("shop", "web")
+    assert len(pods) == 3
+    assert all(p.ready_since_s is not None and p.runs and p.from_birth for p in pods)
+    assert all(is_true(p, "Ready") for p in world.pods)
 
 
 def is_ready(status: Object) -> bool:
@@ -351,8 +233,7 @@ def test_api_server_that_was_away_ends_no_process_and_the_removal_follows_within
     warnings = [r.message for r in caplog.records if r.levelno >= logging.WARNING]
     # a round may have been about to write when the API server went
     assert [message for message in warnings if message != "status not written"] == [
-        "lease lost, standing by",
-        "the API server is away; nothing is done until it answers",
+        "lease lost, standing by", "the API server is away; nothing is done until it answers",
         "the API server answers again",
     ]
 
@@ -382,17 +263,15 @@ def test_single_replica_without_election_waits_in_an_outage_and_reconciles_at_it
     assert len([r for r in caplog.records if r.levelno >= logging.WARNING]) <= 10
 
 
-def test_pod_watch_that_is_silent_while_the_api_server_answers_is_unhealthy() -> None:
-    async def main() -> None:
-        world = PlainWorld()
-        _, operator, transport = world.start_operator()
-        await populated(world)
-        transport.faults.watch_delay_s = 10_000.0
-        await asyncio.sleep(2 * WATCH_AGE_MAX_S)
-        assert operator.lease.holds()
-        assert (operator.watch_age_s() or 0) > WATCH_AGE_MAX_S
-
-    simulate(main)
+@simulated
+async def test_pod_watch_that_is_silent_while_the_api_server_answers_is_unhealthy() -> None:
+    world = PlainWorld()
+    _, operator, transport = world.start_operator()
+    await populated(world)
+    transport.faults.watch_delay_s = 10_000.0
+    await asyncio.sleep(2 * WATCH_AGE_MAX_S)
+    assert operator.lease.holds()
+    assert (operator.watch_age_s() or 0) > WATCH_AGE_MAX_S
 
 
 def away(transport: ModelTransport, fault: str) -> None:
@@ -402,33 +281,30 @@ def away(transport: ModelTransport, fault: str) -> None:
     transport.link.break_watches()
 
 
-def test_replica_cut_off_while_another_one_leads_writes_nothing_and_becomes_its_standby() -> None:
+@simulated
+async def test_replica_cut_off_while_another_one_leads_writes_nothing_and_becomes_its_standby() -> None:
     """What the other one wrote meanwhile is read before anything is written: its members and its removals stay."""
-
-    async def main() -> None:
-        world = PlainWorld()
-        _, first, first_wire = world.start_operator("operator-a")
-        await populated(world)
-        second_process, second, _ = world.start_operator("operator-b")
-        await asyncio.sleep(5)
-        away(first_wire, "refused")
-        await world.until(second.lease.holds, 40)
-        world.users.scale("shop", "web", 2)
-        await world.until(lambda: world.left, 60)
-        await asyncio.sleep(20)
-        injected = world.status["injected"]
-        asked: list[tuple[str, str]] = []
-        first_wire.link.on_request.append(lambda verb, label: asked.append((verb, label)))
-        first_wire.faults.is_refusing = False
-        await asyncio.sleep(30)
-        assert (first.lease.holds(), second.lease.holds()) == (False, True)
-        assert first.is_ready()
-        assert {verb for verb, _ in asked} == {"get", "list", "watch"}
-        second_process.kill()
-        world.users.scale("shop", "web", 1)
-        await world.until(first.lease.holds, 60)
-        await world.until(lambda: len(world.left) == 2, 60)
-        assert world.left == [world.id_of(2), world.id_of(1)]
-        assert world.status["injected"] == injected
-
-    simulate(main)
+    world = PlainWorld()
+    _, first, first_wire = world.start_operator("operator-a")
+    await populated(world)
+    second_process, second, _ = world.start_operator("operator-b")
+    await asyncio.sleep(5)
+    away(first_wire, "refused")
+    await world.until(second.lease.holds, 40)
+    world.users.scale("shop", "web", 2)
+    await world.until(lambda: world.left, 60)
+    await asyncio.sleep(20)
+    injected = world.status["injected"]
+    asked: list[tuple[str, str]] = []
+    first_wire.link.on_request.append(lambda verb, label: asked.append((verb, label)))
+    first_wire.faults.is_refusing = False
+    await asyncio.sleep(30)
+    assert (first.lease.holds(), second.lease.holds()) == (False, True)
+    assert first.is_ready()
+    assert {verb for verb, _ in asked} == {"get", "list", "watch"}
+    second_process.kill()
+    world.users.scale("shop", "web", 1)
+    await world.until(first.lease.holds, 60)
+    await world.until(lambda: len(world.left) == 2, 60)
+    assert world.left == [world.id_of(2), world.id_of(1)]
+    assert world.status["injected"] == injected

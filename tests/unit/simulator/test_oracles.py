@@ -70,11 +70,7 @@ class Truth:
 
 LEAVE = Leave(at_s=100.0, operator="operator-a", group_id="orders", members=(("m-1", "web-2"),))
 EFFECT = Effect(
-    at_s=100.0,
-    operator="operator-a",
-    group_id="orders",
-    member_id="m-1",
-    instance_id="web-2",
+    at_s=100.0, operator="operator-a", group_id="orders", member_id="m-1", instance_id="web-2",
     error_code=ErrorCode.NONE,
 )
 
@@ -123,9 +119,7 @@ def test_removal_of_a_live_member_says_whose_process_it_was() -> None:
     Safety(Truth(alive={"m-1"}), lease_duration_s=15.0, on_violation=found.append, on_breach=unbroken).leave_applied(
         EFFECT
     )
-    assert [v.message for v in found] == [
-        "operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1",
-    ]
+    assert [v.message for v in found] == ["operator-a removed live member m-1 (web-2) of pod shop/web-2 (uid-7) on n1"]
 
 
 @pytest.mark.parametrize("assumption", Assumption)
@@ -322,12 +316,8 @@ def test_secret_is_found_wherever_it_is_shown() -> None:
 
 
 REST = Rest(
-    at_s=900.0,
-    members={"web-0": "m-0", "web-9": "m-9"},
-    desired=frozenset({"web-0"}),
-    running=frozenset({"web-0"}),
-    zombies=frozenset({"web-9"}),
-    leaves_at_rest=0,
+    at_s=900.0, members={"web-0": "m-0", "web-9": "m-9"}, desired=frozenset({"web-0"}), running=frozenset({"web-0"}),
+    zombies=frozenset({"web-9"}), leaves_at_rest=0,
 )
 
 

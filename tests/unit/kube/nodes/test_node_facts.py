@@ -8,14 +8,14 @@ from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.kube.translate import pod_version
 from staticgroup.kube.transport import NAMESPACES, connect
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import of_type
 from unit.kube.raw_objects import at, pod
 
 JAN_1_S = 1_767_225_600.0
 
 
 def version(made: dict[str, Any]) -> PodVersion:
-    found = pod_version(at(made, 7))
-    assert isinstance(found, PodVersion)
+    found = of_type(PodVersion, pod_version(at(made, 7)))
     return found
 
 

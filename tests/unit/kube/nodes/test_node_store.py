@@ -14,6 +14,7 @@ from staticgroup.kube.nodes import store as node_store
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.transport import NODES, connect
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.raw_objects import eventually
 
 OUT_OF_SERVICE = [{"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}]
@@ -44,6 +45,7 @@ async def following(
     try:
         async with asyncio.timeout(5):
             await informer.wait_complete()
+        await eventually(lambda: server.watches)
         yield store, changed
     finally:
         task.cancel()
@@ -71,7 +73,6 @@ async def test_nodes_are_listed_followed_and_remembered_after_they_are_gone(serv
 async def test_expired_watch_lists_again(server: FakeApiServer) -> None:
     server.put(node(), "nodes")
     async with following(server) as (store, _):
-        await eventually(lambda: server.watches)
         server.break_watches()
         server.remove("", "node-a", "nodes")
         server.put(node("node-b"), "nodes")
@@ -89,13 +90,11 @@ async def test_taint_is_followed_and_remembered_when_the_node_is_deleted(server:
     """A node under the taint may be deleted before its pods' last versions are judged."""
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.put(node(taints=OUT_OF_SERVICE), "nodes")
         await eventually(lambda: changed == ["node-a", "node-a"])
         server.remove("", "node-a", "nodes")
         await eventually(lambda: not there(store, "node-a"))
-        gone = store.node_of("node-a")
-        assert gone is not None
+        gone = some(store.node_of("node-a"))
         assert gone.is_out_of_service
 
 
@@ -103,7 +102,6 @@ async def test_nodes_that_may_not_be_listed_are_unreadable_until_they_may(server
     """What is known of them may be old: a taint may have come, or another machine."""
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.denied.add(("list", "nodes"))
         server.break_watches()
         await eventually(lambda: store.node_of("node-a") is None)
@@ -117,7 +115,6 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
     for number in range(4):
         server.put(node(f"n{number}"), "nodes")
     async with following(server) as (store, _):
-        await eventually(lambda: server.watches)
         for number in range(4):
             server.remove("", f"n{number}", "nodes")
         await eventually(lambda: not there(store, *(f"n{n}" for n in range(4))))
@@ -127,7 +124,6 @@ async def test_vanished_nodes_are_bounded(server: FakeApiServer, monkeypatch: py
 async def test_node_that_cannot_be_read_any_more_is_there_all_the_same(server: FakeApiServer) -> None:
     server.put(node(), "nodes")
     async with following(server) as (store, changed):
-        await eventually(lambda: server.watches)
         server.break_watches()
         server.put({"metadata": {"name": "node-a"}, "status": {"nodeInfo": 7}}, "nodes")
         server.put(node("node-b"), "nodes")
@@ -142,11 +138,9 @@ async def test_node_object_that_stands_for_another_machine_says_until_when_it_st
     now = [900.0]
     server.put(node(machine_id=""), "nodes")
     async with following(server, now_s=lambda: now[0]) as (store, changed):
-        await eventually(lambda: server.watches)
         server.put(node(), "nodes")
         await eventually(lambda: len(changed) == 2)
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 0.0, "it only says now which machine it stands for"
         now[0] += 100
         server.put(node(machine_id="m2"), "nodes")
@@ -154,13 +148,11 @@ async def test_node_object_that_stands_for_another_machine_says_until_when_it_st
         now[0] += 500
         server.put(node(version="v1.36.4", machine_id="m2"), "nodes")
         await eventually(lambda: len(changed) == 4)
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 1_010.0
         server.remove("", "node-a", "nodes")
         await eventually(lambda: not store.is_present("node-a"))
         server.put(node(machine_id="m3") | {"metadata": {"name": "node-a", "uid": "made anew"}}, "nodes")
         await eventually(lambda: store.is_present("node-a"))
-        found = store.node_of("node-a")
-        assert found is not None
+        found = some(store.node_of("node-a"))
         assert found.other_until_s == 1_510.0, "an object that was made anew may stand for another machine, too"

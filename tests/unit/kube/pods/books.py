@@ -6,12 +6,12 @@ from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.kube.translate import pod_version
+from support.narrowing import of_type
 from unit.kube.raw_objects import NODE, at
 
 
 def at_version(raw: dict[str, Any], resource_version: int) -> PodVersion:
-    found = pod_version(at(raw, resource_version))
-    assert isinstance(found, PodVersion)
+    found = of_type(PodVersion, pod_version(at(raw, resource_version)))
     return found
 
 

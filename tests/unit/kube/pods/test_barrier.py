@@ -1,7 +1,6 @@
 """A barrier brings the watch up to a consistent read, or says that it did not."""
 
 import asyncio
-import time
 
 from staticgroup.core.evidence.chain import PodState
 from support.clock import Clock
@@ -21,7 +20,6 @@ async def test_barrier_passes_at_once_when_the_stream_is_there(server: FakeApiSe
 async def test_barrier_replays_what_a_stalled_stream_missed(server: FakeApiServer) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         server.set_stalled(True)
         server.put(finished())
         server.remove("shop", "web-0")
@@ -36,16 +34,6 @@ async def test_barrier_replays_what_a_stalled_stream_missed(server: FakeApiServe
         assert world.store.get(UID) == before
 
 
-async def test_barrier_passes_however_long_it_takes(server: FakeApiServer) -> None:
-    """The watch grows older meanwhile, and stays the same."""
-    server.put(pod())
-    async with following(server, now_s=time.time) as world:
-        await eventually(lambda: server.watches)
-        server.set_stalled(True)
-        server.tick()
-        assert await world.store.barrier("shop", server.resource_version)
-
-
 async def test_barrier_without_event_or_bookmark_does_not_pass(server: FakeApiServer) -> None:
     async with following(server) as world:
         server.sends_bookmarks = False
@@ -58,7 +46,6 @@ async def test_barrier_without_event_or_bookmark_does_not_pass(server: FakeApiSe
 async def test_a_barrier_that_takes_time_passes_because_the_watch_keeps_its_name(server: FakeApiServer) -> None:
     begun_s = asyncio.get_running_loop().time()
     async with following(server, now_s=lambda: 50.0 + asyncio.get_running_loop().time() - begun_s) as world:
-        await eventually(lambda: server.watches)
         server.set_stalled(True)
         server.put(pod("web-1", uid="uid-1"))
         assert await world.store.barrier("shop", server.resource_version)
@@ -66,7 +53,6 @@ async def test_a_barrier_that_takes_time_passes_because_the_watch_keeps_its_name
 
 async def test_concurrent_barriers_share_one_replay(server: FakeApiServer) -> None:
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         starts = len(server.watch_starts)
         server.tick()
         passed = await asyncio.gather(*(world.store.barrier("shop", server.resource_version) for _ in range(50)))
@@ -77,7 +63,6 @@ async def test_concurrent_barriers_share_one_replay(server: FakeApiServer) -> No
 async def test_barrier_that_a_gap_overtakes_does_not_pass(server: FakeApiServer) -> None:
     """The new anchor's LIST is past the version asked for, but what happened in between is not known."""
     async with following(server, barrier_patience_s=5.0) as world:
-        await eventually(lambda: server.watches)
         server.tick()
         asked = asyncio.create_task(world.store.barrier("shop", server.resource_version))
         await asyncio.sleep(0)
@@ -89,7 +74,6 @@ async def test_barrier_that_a_gap_overtakes_does_not_pass(server: FakeApiServer)
 
 async def test_barrier_below_a_position_seen_before_the_read_is_a_restore(server: FakeApiServer) -> None:
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         position = world.store.position("shop")
         assert not await world.store.barrier("shop", position - 1, not_below=position)
         await eventually(lambda: world.gaps)
@@ -116,7 +100,6 @@ async def test_barrier_brings_up_every_namespace_because_a_copy_of_a_pod_holds_i
 async def test_the_present_is_reached_by_a_read_that_begins_now(server: FakeApiServer) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         server.set_stalled(True)
         server.put(finished())
         server.tick()

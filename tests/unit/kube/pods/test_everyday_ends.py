@@ -13,9 +13,7 @@ from unit.kube.raw_objects import born, ended, pod, running, unknown, waiting, w
 Statuses = list[dict[str, Any]]
 
 
-def story(
-    *versions: tuple[Statuses, Statuses], **spec: Statuses
-) -> list[dict[str, Any]]:
+def story(*versions: tuple[Statuses, Statuses], **spec: Statuses) -> list[dict[str, Any]]:
     """Return the versions of a pod from its birth on, with the statuses of its containers and of its init containers.
 
     The last one is the kubelet's final report, after the pod was deleted.

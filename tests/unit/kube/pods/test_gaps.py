@@ -12,6 +12,7 @@ from staticgroup.kube.pods.position import WatchPosition
 from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import UID, WatchedStore, following
 from unit.kube.raw_objects import eventually, finished, pod, running, unknown, waiting
 
@@ -40,8 +41,7 @@ async def test_history_that_is_gone_begins_a_new_watch_and_what_is_known_stays(s
         states = {uid: world.state(uid) for uid in (UID, "uid-1", "stays")}
         assert states == {UID: PodState.SUSPECT, "uid-1": PodState.LIVE, "stays": PodState.LIVE}
         assert world.uncertified == ["NotTerminal"], "a known uid that a LIST does not show is a suspect"
-        found = world.store.get(UID)
-        assert found is not None
+        some(world.store.get(UID))
         assert [i.uid for i in world.store.doubtful()] == [UID]
 
 
@@ -63,7 +63,6 @@ async def test_a_new_watch_has_another_name_and_another_namespace_keeps_its_own(
 async def test_nothing_may_be_concluded_between_a_gap_and_the_new_anchor(server: FakeApiServer) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         server.denied.add(("list", "pods"))
         server.send_error(500)
         await eventually(lambda: world.gaps)
@@ -88,7 +87,6 @@ async def test_relist_that_agrees_is_no_gap(server: FakeApiServer) -> None:
 async def test_relist_that_contradicts_is_a_gap(server: FakeApiServer, what: str) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         before = world.watch()
         if what == "created":
             server.put(pod("web-1", uid="uid-1"))
@@ -128,7 +126,6 @@ async def test_api_server_that_is_away_is_no_gap_and_age_grows(server: FakeApiSe
 
 async def test_unreadable_pod_is_a_gap(server: FakeApiServer) -> None:
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         raw = pod()
         raw["spec"]["containers"] = "none"
         server.put(raw)
@@ -155,7 +152,6 @@ async def test_what_never_ran_is_known_of_a_pod_that_was_there_before_unless_som
     async with following(server) as world:
         stored = world.stored()
     async with following(server, resume=WatchPosition({"": stored})) as world:
-        await eventually(lambda: server.watches)
         server.break_watches()
         raw = pod(statuses=pulling)
         raw["spec"]["containers"] = spec

@@ -10,6 +10,7 @@ from staticgroup.kube.pods.store import REPLAYED_S, SAMPLES_APART_S, SAMPLES_MAX
 from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import WatchedStore, following
 from unit.kube.raw_objects import born, eventually, finished, pod
 
@@ -153,8 +154,7 @@ async def test_nothing_is_stored_of_a_watch_that_is_not_whole_any_more(server: F
     server.put(pod())
     async with following(server, scopes=("shop", "bill")) as world:
         await eventually(lambda: len(server.watches) == 2)
-        both = world.store.lease_position(None)
-        assert both is not None
+        both = some(world.store.lease_position(None))
         assert set(both.scopes) == {"shop", "bill"}
         server.failing_paths.add("/api/v1/namespaces/shop/pods")
         world.store._streams["shop"].report_gap(Gap(reason="a test"))
@@ -176,7 +176,7 @@ async def test_nothing_is_stored_of_a_watch_that_is_not_whole_any_more(server: F
 
 async def test_what_is_stored_is_kept_before_anything_is_known(server: FakeApiServer) -> None:
     server.denied.add(("list", "pods"))
-    async with following(server) as world:
+    async with following(server, is_watched=False) as world:
         assert world.store.lease_position(None) is None
 
 
@@ -185,8 +185,7 @@ async def test_standby_that_overlaps_what_the_holder_stored_goes_on_under_its_na
     async with following(server, seed=1) as holder, following(server, seed=2) as standby:
         server.put(pod("web-1", uid="uid-1"))
         await eventually(lambda: holder.state("uid-1") and standby.state("uid-1"))
-        stored = holder.store.lease_position(None)
-        assert stored is not None
+        stored = some(holder.store.lease_position(None))
         assert standby.watch() != holder.watch()
         standby.store.adopt(stored)
         assert standby.watch() == holder.watch()
@@ -197,15 +196,13 @@ async def test_standby_goes_on_from_what_the_holder_stored_and_not_from_where_it
     """It began long ago, from a position of that time; the events since then are gone from the API server."""
     clock = Clock()
     async with following(server, clock_s=clock) as holder:
-        first = holder.store.lease_position(None)
-        assert first is not None
+        first = some(holder.store.lease_position(None))
         async with following(server, clock_s=clock, resume=first, seed=2) as standby:
             it = Renewed(server, holder, clock)
             for _ in range(3):
                 await it.later(3_600)
                 holder.stored()
-            stored = holder.store.lease_position(None)
-            assert stored is not None
+            stored = some(holder.store.lease_position(None))
             standby.store.adopt(stored)
             assert standby.stored().resource_version == it.versions[-2] > first.scopes[""].resource_version
 
@@ -254,7 +251,6 @@ async def test_a_gap_of_the_holder_is_none_of_the_standby(server: FakeApiServer)
         await eventually(lambda: holder.gaps and holder.watch())
         second = holder.watch()
         assert (standby.watch(), second != first) == (first, True)
-        stored = holder.store.lease_position(None)
-        assert stored is not None
+        stored = some(holder.store.lease_position(None))
         standby.store.adopt(stored)
         assert standby.watch() == second, "the name by which statuses remember by now"

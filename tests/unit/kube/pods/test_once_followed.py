@@ -7,6 +7,7 @@ from typing import Any
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import WatchedStore, following
 from unit.kube.raw_objects import eventually, pod
 
@@ -44,8 +45,7 @@ async def test_annotation_that_is_taken_off_makes_no_gap_and_no_suspect(server: 
         await world.store.relist()
         await anchored_again(world)
         assert (world.gaps, world.watch(), world.state("c1")) == ([], before, PodState.LIVE)
-        found = world.store.get("c1")
-        assert found is not None
+        found = some(world.store.get("c1"))
         assert found.instance_ids == {ID}, "its process may hold the id for as long as it lives"
 
 

@@ -43,7 +43,6 @@ async def test_restore_that_only_the_list_after_a_gap_shows_is_one(server: FakeA
     server.put(composed(pod("web-0", uid="u0")))
     backup = server.snapshot()
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         server.put(composed(finished("web-0", uid="u0")))
         server.put(composed(pod("web-1", uid="u1")))
         await eventually(lambda: world.state("u1"))
@@ -62,7 +61,6 @@ async def test_restore_that_is_reported_while_another_gap_begins_is_not_lost(ser
     """A restore breaks watches and shows in the Lease at about the same time; `_recover` clears what was reported."""
     server.put(composed(finished()))
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         stream, loop = world.store._streams[""], asyncio.get_running_loop()
         watch_once = stream._watch_once
 
@@ -130,7 +128,6 @@ async def test_pod_that_lives_again_shows_an_api_server_that_went_back(server: F
     server.put(composed(pod("web-0", uid="u0")))
     server.put(composed(finished("web-1", uid="u1")))
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         before = world.watch()
         if was_deleted:
             server.remove("shop", "web-1")
@@ -155,7 +152,6 @@ async def test_restore_with_a_raised_counter_is_seen_by_an_object_older_than_it_
     server.put(composed(pod("web-1", uid="u1")))
     backup = server.snapshot()
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         before = world.watch()
         server.put(composed(pod("web-1", uid="u1") if meanwhile == "changed" else finished("web-1", uid="u1")))
         if meanwhile == "deleted":
@@ -175,7 +171,6 @@ async def test_raised_counter_that_no_watch_was_broken_by_is_seen_by_the_compari
     server.put(composed(pod("web-0", uid="u0")))
     backup = server.snapshot()
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         before = world.watch()
         server.put(composed(finished("web-0", uid="u0")))
         await eventually(lambda: world.state("u0") is PodState.DEAD)
@@ -190,7 +185,6 @@ async def test_standby_that_saw_a_restore_adopts_no_name_of_before(server: FakeA
     server.put(pod())
     backup = server.snapshot()
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         old = WatchPosition({"": ScopePosition(server.resource_version, world.watch())})
         before = world.watch()
         for _ in range(3):
@@ -208,7 +202,6 @@ async def test_read_that_is_overtaken_by_the_replay_of_a_barrier_is_no_restore(s
     """The read before a reconnect is answered, and before its answer is taken a barrier's own short watch brings a newer event."""
     server.put(composed(pod("web-0", uid="u0")))
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         (stream,) = world.store._streams.values()
         read, is_read, may_go_on = stream.current_resource_version, asyncio.Event(), asyncio.Event()
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import RunEnd
 from staticgroup.kube.pods.book import PodBook
+from support.narrowing import some
 from unit.core import crashes
 from unit.core.crashes import shows
 from unit.kube.pods.books import at_version, make_book, see
@@ -28,8 +29,7 @@ def end(run: str = "a") -> Json:
 
 
 def known_end(book: PodBook) -> RunEnd | None:
-    found = book.index.get("uid-0")
-    assert found is not None
+    found = some(book.index.get("uid-0"))
     (container,) = found.ends
     return container.end
 
@@ -39,8 +39,7 @@ def test_end_of_a_run_survives_packing_and_later_versions() -> None:
     see(book, runs(), 1)
     see(book, composed(pod(statuses=[entry(end())])), 2)
     see(book, runs("b", restarts=1, last=end()), 3)
-    found = known_end(book)
-    assert found is not None
+    found = some(known_end(book))
     assert (found.container_id, found.finished_at_s, found.received_at_s) == ("containerd://a", ENDED_S, 50.0)
 
 

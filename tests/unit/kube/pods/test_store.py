@@ -7,6 +7,7 @@ from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.members.memory import began_s
 from staticgroup.kube import transport as transport_module
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import some
 from unit.kube.pods.watched import following
 from unit.kube.raw_objects import eventually, finished, pod
 
@@ -44,13 +45,6 @@ async def test_pods_that_no_statefulset_names_are_dropped_and_move_the_position(
         assert world.gaps == []
 
 
-async def test_pod_of_any_name_that_carries_an_id_annotation_is_followed(server: FakeApiServer) -> None:
-    async with following(server) as world:
-        server.put(pod("copy-of-web", uid="copy", instance_id="web-0.1a2b3c4d"))
-        await eventually(lambda: world.state("copy") is PodState.LIVE)
-        assert [i.uid for i in world.store.chain("shop", instance_ids=("web-0.1a2b3c4d",))] == ["copy"]
-
-
 async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: FakeApiServer) -> None:
     server.put(pod("web-0", uid="graceful"))
     server.put(pod("web-1", uid="forced"))
@@ -61,8 +55,7 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
         await eventually(lambda: world.state("forced") is PodState.SUSPECT)
         assert world.ends == [("shop", "web", "web-0"), ("shop", "web", "web-1")], "each once, and not again when its object goes"
         assert world.uncertified == ["NotTerminal"]
-        found = world.store.get("graceful")
-        assert found is not None
+        found = some(world.store.get("graceful"))
         assert found.certificate is not None
         assert (found.state, found.certificate.kind) == (PodState.DEAD, CertificateKind.ENDED)
         assert not found.object_present
@@ -72,7 +65,6 @@ async def test_graceful_end_is_certified_and_force_delete_is_a_suspect(server: F
 async def test_interrupted_stream_resumes_from_its_position_without_a_gap(server: FakeApiServer, how: str) -> None:
     server.put(pod())
     async with following(server) as world:
-        await eventually(lambda: server.watches)
         watch, position = world.watch(), world.store.position("shop")
         server.end_watches() if how == "end" else server.break_watches()
         server.put(finished())
@@ -95,7 +87,7 @@ async def test_event_that_is_too_large_to_be_taken_ends_the_connection_and_not_t
     server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.put(pod())
-    async with following(server) as world:
+    async with following(server, is_watched=False) as world:
         monkeypatch.setattr(transport_module, "EVENT_MAX_BYTES", 20_000)
         server.put(pod("web-1", uid="large", annotations={"large": "x" * 4_000_000}))
         await eventually(lambda: len(server.watch_starts) >= 3)

@@ -12,7 +12,8 @@ from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
-from unit.kube.raw_objects import NODE
+from support.narrowing import some
+from unit.kube.raw_objects import NODE, eventually
 
 UID = "uid-0"
 
@@ -38,15 +39,15 @@ class WatchedStore:
 
     def stored(self, scope: str = "", *, unstored_since_s: float | None = None) -> ScopePosition:
         """Return what the Lease would say now."""
-        found = self.store.lease_position(unstored_since_s)
-        assert found is not None
+        found = some(self.store.lease_position(unstored_since_s))
         return found.scopes[scope]
 
 
 @asynccontextmanager
 async def following(
     server: FakeApiServer, *, resume: WatchPosition | None = None, seed: int = 1,
-    anchored: bool = True, scopes: tuple[str, ...] = ("",), is_managed: Callable[[], bool] = lambda: True,
+    anchored: bool = True, is_watched: bool = True, scopes: tuple[str, ...] = ("",),
+    is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0,
     clock_s: Callable[[], float] | None = None, **settings_: Any,
 ) -> AsyncIterator[WatchedStore]:
@@ -70,6 +71,8 @@ async def following(
         if anchored:
             async with asyncio.timeout(10):
                 await store.wait_anchored()
+            if is_watched:
+                await eventually(lambda: server.watches)
         yield world
     finally:
         task.cancel()

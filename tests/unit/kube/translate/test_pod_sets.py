@@ -13,6 +13,7 @@ from staticgroup.kube.translate import MalformedObject, pod_set_view
 from staticgroup.kube.transport import Transport
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
+from support.narrowing import of_type
 
 Json = dict[str, Any]
 REF = WorkloadRef(api_version="core.strimzi.io/v1", kind="StrimziPodSet", name="connect-connect")
@@ -40,8 +41,7 @@ def pod_set(*pods: Json, status: Json | None = None, **metadata: Any) -> Json:
 
 
 def viewed(raw: object) -> WorkloadView:
-    view = pod_set_view(raw)
-    assert isinstance(view, WorkloadView), view
+    view = of_type(WorkloadView, pod_set_view(raw))
     return view
 
 
@@ -109,8 +109,7 @@ def test_a_kind_is_known_by_its_name() -> None:
 
 async def test_an_api_server_that_does_not_serve_the_kind_is_a_problem_and_no_absence(gateway: AioKubeGateway) -> None:
     """Both are answered with 404; read as an absence, every member of the group would be departed."""
-    found = await gateway.read_workload("shop", REF)
-    assert isinstance(found, KubeProblem)
+    found = of_type(KubeProblem, await gateway.read_workload("shop", REF))
     assert found.kind is KubeProblemKind.NOT_FOUND
     assert "serves no StrimziPodSet in core.strimzi.io/v1; install Strimzi's cluster operator" in found.message
 
@@ -124,6 +123,5 @@ async def test_a_set_that_is_served_and_does_not_exist_is_absent(server: FakeApi
 
 async def test_a_refused_read_is_a_problem(server: FakeApiServer, gateway: AioKubeGateway) -> None:
     server.denied.add(("get", "strimzipodsets.core.strimzi.io"))
-    found = await gateway.read_workload("shop", REF)
-    assert isinstance(found, KubeProblem)
+    found = of_type(KubeProblem, await gateway.read_workload("shop", REF))
     assert found.kind is KubeProblemKind.FORBIDDEN

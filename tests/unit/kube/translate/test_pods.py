@@ -11,12 +11,12 @@ from staticgroup.core.evidence.certificate import Certificate, Unproven, certify
 from staticgroup.core.evidence.pod import ContainerPhase, NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.translate import MalformedObject, node_view, pod_version, workload_view
+from support.narrowing import of_type
 from unit.kube.raw_objects import NODE, at, ended, pod, running, unknown, waiting, wrote
 
 
 def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
-    found = pod_version(at(raw, 7) if "resourceVersion" not in raw["metadata"] else raw, **rest)
-    assert isinstance(found, PodVersion), found
+    found = of_type(PodVersion, pod_version(at(raw, 7) if "resourceVersion" not in raw["metadata"] else raw, **rest))
     return found
 
 
@@ -109,8 +109,7 @@ def test_pod_without_identity_is_malformed(field: str) -> None:
 def test_pod_with_a_resource_version_that_is_no_number_is_malformed() -> None:
     raw = at(pod(), 7)
     raw["metadata"]["resourceVersion"] = "x7"
-    found = pod_version(raw)
-    assert isinstance(found, MalformedObject)
+    found = of_type(MalformedObject, pod_version(raw))
     assert found.field == "metadata.resourceVersion"
 
 
@@ -160,8 +159,7 @@ def test_statefulset_becomes_a_view_with_kubernetes_defaults() -> None:
         }]}}},
         "status": {"observedGeneration": 2, "currentRevision": "a", "updateRevision": "b"},
     }
-    found = workload_view(raw)
-    assert isinstance(found, WorkloadView)
+    found = of_type(WorkloadView, workload_view(raw))
     assert (found.replicas, found.start, found.termination_grace_s, found.update_strategy) == (1, 0, 30, "RollingUpdate")
     assert found.is_rolling
     assert found.containers[0].startup_budget_s == 65
@@ -241,8 +239,7 @@ def test_managed_fields_of_the_wrong_shape_make_the_pod_malformed() -> None:
 )
 def test_node_shows_whether_it_is_out_of_service(taints: Any, expected: bool) -> None:
     """PodGCController.gcTerminating asks for the taint's key alone."""
-    found = node_view({"metadata": {"name": "n", "uid": "u"}, "spec": {"taints": taints}})
-    assert isinstance(found, NodeView)
+    found = of_type(NodeView, node_view({"metadata": {"name": "n", "uid": "u"}, "spec": {"taints": taints}}))
     assert found.is_out_of_service is expected
 
 

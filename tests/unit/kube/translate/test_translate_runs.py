@@ -9,6 +9,7 @@ import pytest
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion, RunView
 from staticgroup.kube.translate import MalformedObject, pod_version
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, SEARCHED_IDS_MAX
+from support.narrowing import of_type
 from unit.kube.raw_objects import STATUS_FIELDS, at, composed, pod, running, wrote
 
 Json = dict[str, Any]
@@ -17,8 +18,7 @@ STARTED_S, ENDED_S = 1767225600.0, 1767225660.0
 
 
 def version(raw: Json) -> PodVersion:
-    found = pod_version(at(raw, 7))
-    assert isinstance(found, PodVersion), found
+    found = of_type(PodVersion, pod_version(at(raw, 7)))
     return found
 
 
@@ -39,26 +39,25 @@ def app(status: Json) -> ContainerView:
 # runs ----------------------------------------------------------------------------------------------------------------
 
 
-def test_running_container_shows_its_start_and_the_end_of_the_run_before() -> None:
+def test_running_container_shows_its_id_and_its_restarts() -> None:
     found = app(entry({"running": {"startedAt": STARTED}}, restarts=1, last=end(), run="b"))
     assert (found.phase, found.container_id, found.restart_count) == (ContainerPhase.RUNNING, "containerd://b", 1)
-    assert found.last_end == EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled")
 
 
-def test_container_that_has_ended_shows_its_own_end_and_not_an_earlier_one() -> None:
-    found = app(entry(end("b"), restarts=1, last=end("a"), run="b"))
-    assert found.last_end == EndView(container_id="containerd://b", finished_at_s=ENDED_S, reason="OOMKilled")
-
-
-def test_container_in_back_off_shows_the_end_of_its_last_run() -> None:
-    found = app(entry({"waiting": {"reason": "CrashLoopBackOff"}}, last=end()))
-    assert (found.phase, found.last_end) == (
-        ContainerPhase.WAITING, EndView(container_id="containerd://a", finished_at_s=ENDED_S, reason="OOMKilled"),
-    )  # fmt: skip
-
-
-def test_first_run_has_no_end() -> None:
-    assert app(running()).last_end is None
+@pytest.mark.parametrize(
+    ("status", "phase", "ended"),
+    [
+        (running(), ContainerPhase.RUNNING, None),
+        (entry({"running": {"startedAt": STARTED}}, restarts=1, last=end(), run="b"), ContainerPhase.RUNNING, "a"),
+        (entry(end("b"), restarts=1, last=end("a"), run="b"), ContainerPhase.TERMINATED, "b"),
+        (entry({"waiting": {"reason": "CrashLoopBackOff"}}, last=end()), ContainerPhase.WAITING, "a"),
+    ],
+    ids=["first run", "runs again", "has ended", "in back-off"],
+)
+def test_container_shows_the_newest_end_of_its_runs(status: Json, phase: ContainerPhase, ended: str | None) -> None:
+    found = app(status)
+    end_view = EndView(container_id=f"containerd://{ended}", finished_at_s=ENDED_S, reason="OOMKilled")
+    assert (found.phase, found.last_end) == (phase, end_view if ended else None)
 
 
 RUN_0 = RunView(
@@ -180,13 +179,6 @@ def test_container_whose_variable_is_called_so_holds_an_id_and_its_neighbour_doe
 )
 def test_container_that_may_read_an_id_in_another_way_holds_one_too(sidecar: Json) -> None:
     assert holders(sidecar=sidecar) == {"app", "proxy"}
-
-
-def test_container_that_knows_the_name_of_its_pod_holds_an_id_where_that_is_the_id() -> None:
-    raw = composed(pod(instance_id=None))
-    name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
-    raw["spec"]["containers"].append({"name": "proxy", "env": [name]})
-    assert [c.may_hold_id for c in version(raw).required] == [True, True]
 
 
 POD_NAME = {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}

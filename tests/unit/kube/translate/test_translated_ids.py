@@ -16,6 +16,12 @@ from unit.kube.raw_objects import pod
 from unit.kube.translate.test_pods import version
 
 
+def with_env(*entries: dict[str, Any], instance_id: str | None = "web-0.1a2b3c4d", **container: Any) -> dict[str, Any]:
+    raw = pod(instance_id=instance_id)
+    raw["spec"]["containers"][0] |= {"env": list(entries), **container}
+    return raw
+
+
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [
@@ -115,12 +121,6 @@ def test_sidecars_show_a_session_timeout_and_init_containers_that_end_do_not() -
 
 NAME = {"name": "POD", **read("metadata.name")}
 COMPOSED = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "$(POD).1a2b3c4d"}
-
-
-def with_env(*entries: dict[str, Any], instance_id: str | None = "web-0.1a2b3c4d", **container: Any) -> dict[str, Any]:
-    raw = pod(instance_id=instance_id)
-    raw["spec"]["containers"][0] |= {"env": list(entries), **container}
-    return raw
 
 
 @pytest.mark.parametrize(
@@ -320,10 +320,8 @@ def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_com
 
 
 def test_later_variable_may_refer_only_to_earlier_ones() -> None:
-    raw = pod(instance_id=None)
-    raw["spec"]["containers"][0]["env"] = [
-        {"name": "INSTANCE_ID", "value": "$(LATER)"}, {"name": "LATER", "value": "x"}]
-    assert version(raw).instance_ids == frozenset()
+    later = {"name": "LATER", "value": "x"}
+    assert version(with_env({"name": "INSTANCE_ID", "value": "$(LATER)"}, later, instance_id=None)).instance_ids == frozenset()
 
 
 def doubling(variables: int, first: str) -> list[dict[str, Any]]:
@@ -333,30 +331,22 @@ def doubling(variables: int, first: str) -> list[dict[str, Any]]:
 
 
 def test_value_too_long_for_an_id_is_not_kept_and_stays_unknown_to_later_references() -> None:
-    raw = pod(instance_id=None)
-    raw["spec"]["containers"][0]["env"] = [
-        *doubling(60, "x"),
-        {"name": "INSTANCE_ID_AFTER", "value": "$(INSTANCE_ID_59)"},
-        {"name": "INSTANCE_ID_OTHER", "value": "web-0"},
-    ]
-    found = version(raw).instance_ids
+    after, other = {"name": "INSTANCE_ID_AFTER", "value": "$(INSTANCE_ID_59)"}, {"name": "INSTANCE_ID_OTHER", "value": "web-0"}
+    found = version(with_env(*doubling(60, "x"), after, other, instance_id=None)).instance_ids
     assert sorted(map(len, found)) == [1, 2, 4, 5, 8, 16, 32, 64, 128]
 
 
 def test_value_as_long_as_an_id_may_be_is_an_id_and_one_character_more_is_none() -> None:
-    raw = pod(instance_id=None)
-    raw["spec"]["containers"][0]["env"] = [
-        {"name": "PART", "value": "x" * 248}, {"name": "INSTANCE_ID", "value": "$(PART)y"},
-        {"name": "INSTANCE_ID_2", "value": "$(PART)yz"}]
-    assert version(raw).instance_ids == {"x" * 248 + "y"}
+    part, as_long = {"name": "PART", "value": "x" * 248}, {"name": "INSTANCE_ID", "value": "$(PART)y"}
+    longer = {"name": "INSTANCE_ID_2", "value": "$(PART)yz"}
+    assert version(with_env(part, as_long, longer, instance_id=None)).instance_ids == {"x" * 248 + "y"}
 
 
 def test_text_that_only_its_references_make_long_may_become_short() -> None:
     """The bound is on what a variable says, not on how it is written."""
-    raw = pod(instance_id=None)
     name = "LONG_" * 100
-    raw["spec"]["containers"][0]["env"] = [{"name": name, "value": "x"}, {"name": "INSTANCE_ID", "value": f"$({name})y"}]
-    assert version(raw).instance_ids == {"xy"}
+    env = {"name": name, "value": "x"}, {"name": "INSTANCE_ID", "value": f"$({name})y"}
+    assert version(with_env(*env, instance_id=None)).instance_ids == {"xy"}
 
 
 @given(st.lists(st.sampled_from(["$", "$$", "$(", ")", "(", "A", "B", "$(A)", "$(B)", "x"]), max_size=30).map("".join))
