@@ -49,9 +49,8 @@ async def of_nine_templates() -> OperatorWorld:
 
 def in_force(world: OperatorWorld) -> str:
     """Return the template by which the next pods get ids, without the scope."""
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
-    return world.status.injected.id_template.removesuffix("." + world.scope)
+    assert world.injected.method.value == "Policy"
+    return world.injected.id_template.removesuffix("." + world.scope)
 
 
 async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remembered() -> None:
@@ -59,11 +58,7 @@ async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remem
     assert in_force(world) == "{podName}-b7"
     assert len(templates(world)) == TEMPLATES_MAX
     assert templates(world)[-1] == "{podName}1." + world.scope
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "IdentityInvalid")
-    assert "{podName}-b8." + world.scope + " is one too many" in message
-    assert "roll the pods that still carry earlier ids" in message
-    assert "go back to it" in message
+    world.tells("Injected", "False", "IdentityInvalid", "{podName}-b8." + world.scope + " is one too many", "roll the pods that still carry earlier ids", "go back to it")
 
 
 async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled() -> None:
@@ -74,9 +69,7 @@ async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled(
         del world.kafka.members[world.id_of(ordinal)]
         world.template = "web-{ordinal}-b7." + world.scope
         world.start(ordinal, f"n{ordinal}")
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert in_force(world) == "{podName}-b8"
     assert templates(world) == ["{podName}-b7." + world.scope]
 
@@ -107,8 +100,7 @@ async def test_template_that_collides_with_what_the_client_appended_before(edits
     world.now_s += 300
     await world.settled(3)
     held_by_web_2 = f"{world.scope}-2-1"
-    assert world.status.members is not None
-    assert world.status.members.joined == 3
+    assert world.members.joined == 3
     if edits == 2:
         world.declare(static_group(generation=2, identity=streams | {"suffix": "None"}))
         await world.settled(2)
@@ -144,9 +136,7 @@ async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_
     if is_lost:
         force_delete(world, "canary-0")
     world.declare(static_group(generation=3))
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     world.kafka.join(held_by_the_copy, LIVING)
     world.scale(22)
     await world.settled(2)
@@ -156,14 +146,10 @@ async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_
 async def test_earlier_template_is_forgotten_once_the_pod_of_another_name_that_had_its_id_has_ended() -> None:
     world = await with_a_copy()
     canary = world.kube.pods["shop", "canary-0"]
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}1." + world.scope]
     proof = replace(ended(0, "stray"), name="canary-0", instance_ids=canary.instance_ids, ids_are_fixed=True)
     world._happens(proof)
     world._happens(proof, is_deleted=True)
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == []

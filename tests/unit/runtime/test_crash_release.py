@@ -9,7 +9,7 @@ import pytest
 
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, ReleaseOutcome
 from unit.core.builders import NODE
-from unit.core.crashes import backs_off, crashed, over, runs
+from unit.core.crashes import crashed, over, runs
 
 from .operator_world import KEY, OperatorWorld
 
@@ -82,20 +82,6 @@ async def test_release_follows_describe_then_reads_then_barrier_then_chains_in_o
     assert (steps.count("describe"), steps.count("release")) == (1, 1)
 
 
-async def test_by_default_the_pod_is_named_and_no_member_is_released() -> None:
-    world = await consuming(None)
-    crashes(world)
-    await world.round()
-    assert released(world) == []
-    assert not world.did("release")
-    (missing,) = world.status.exceptions
-    assert (missing.pod_name, missing.reason) == ("web-0", "LockedOut")
-    assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
-    assert world.condition("Ready")[0] == "False"
-    assert world.status.members is not None
-    assert (world.status.members.joined, world.status.members.missing) == (1, 1)
-
-
 async def test_status_stays_the_same_while_the_pod_is_locked_out() -> None:
     world = await consuming(None)
     crashes(world)
@@ -103,15 +89,6 @@ async def test_status_stays_the_same_while_the_pod_is_locked_out() -> None:
     writes = len(world.kube.status_writes)
     await world.settled(4, step_s=5)
     assert len(world.kube.status_writes) == writes
-
-
-@pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}, {"crashRelease": "Off"}])
-async def test_operator_that_may_not_act_sends_nothing(spec: dict[str, Any]) -> None:
-    world = await consuming()
-    edit(world, **spec)
-    crashes(world)
-    await world.settled(3)
-    assert released(world) == []
 
 
 async def test_forced_observe_sends_nothing() -> None:
@@ -122,15 +99,6 @@ async def test_forced_observe_sends_nothing() -> None:
     await world.settled(3)
     assert released(world) == []
     assert reasons(world) == ["LockedOut"]
-
-
-async def test_classic_group_needs_no_release() -> None:
-    world = await consuming()
-    world.kafka.group_type = GroupType.CLASSIC
-    crashes(world)
-    await world.settled(3)
-    assert released(world) == []
-    assert reasons(world) == []
 
 
 async def test_restarted_operator_remembers_since_when_the_member_was_there_and_releases_it() -> None:
@@ -149,16 +117,6 @@ async def test_operator_without_a_status_knows_of_no_member_that_it_was_there_be
     del world.kube.objects["staticgroups", *KEY]["status"]["seats"]
     world.restart()
     await world.settled(3)
-    assert released(world) == []
-
-
-async def test_member_that_was_described_only_shortly_before_its_crash_is_left_to_its_session() -> None:
-    world = await consuming()
-    world.kafka.join(world.id_of(0), "young")
-    await world.round()
-    world.now_s += 5
-    crashes(world)
-    await world.settled(2)
     assert released(world) == []
 
 
@@ -195,33 +153,6 @@ async def test_pod_that_was_replaced_unseen_is_found_by_the_read_and_holds() -> 
     world.start(0, "u0b", joins=False)
     await world.round()
     assert released(world) == []
-
-
-async def test_process_in_back_off_is_released_before_it_is_started_again() -> None:
-    world = await consuming()
-    shows(world, backs_off(last_end=over(finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0))]
-
-
-async def test_crash_that_is_reported_together_with_the_next_run_is_released() -> None:
-    world = await consuming()
-    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0))]
-
-
-async def test_second_crash_of_a_pod_is_released_too() -> None:
-    world = await consuming()
-    crashes(world)
-    await world.round()
-    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1)))
-    world.kafka.join(world.id_of(0), "second")
-    await world.settled(2)
-    world.now_s += 60
-    shows(world, crashed(run="b", restarts=1, last_end=over(run="b", finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0)), ("second", world.id_of(0))]
 
 
 async def test_member_that_is_back_after_its_release_is_alive_and_left_alone() -> None:
@@ -296,28 +227,6 @@ async def test_release_appears_as_event_audit_line_and_metrics(caplog: pytest.Lo
     assert registry.get_sample_value("staticgroup_members_released_total", labels) == 1
     assert registry.get_sample_value("staticgroup_release_outcomes_total", {"outcome": "Released"}) == 1
     assert registry.get_sample_value("staticgroup_end_to_release_seconds_count") == 1
-
-
-async def test_release_that_is_not_allowed_names_the_right() -> None:
-    world = await consuming()
-    crashes(world)
-    world.kafka.release_outcome = ReleaseOutcome.NOT_AUTHORIZED
-    await world.round()
-    assert world.condition("Authorized")[:2] == ("False", "ReadGroupDenied")
-    assert [e for _, e, _ in world.kube.events if e == "ReleaseRefused"] == ["ReleaseRefused"]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"host_pid": True}, {"shares_processes": True}, {"phase_written_at_s": 1.0}, {"phase_has_statuses": False}],
-    ids=["hostPID", "shareProcessNamespace", "clock ahead", "written by another"],
-)
-async def test_end_that_is_no_evidence_is_reported_and_no_member_is_released(changes: dict[str, Any]) -> None:
-    world = await consuming()
-    crashes(world, **changes)
-    await world.settled(2)
-    assert released(world) == []
-    assert reasons(world) == ["EndDoubted"]
 
 
 async def test_end_on_a_node_that_certificates_do_not_trust_is_reported_and_no_member_is_released() -> None:

@@ -58,13 +58,10 @@ async def test_template_that_gives_one_pod_the_id_of_another_is_not_injected() -
     assert injected is not None
     assert injected.id_template.replace("{podName}", "web-21") != held_by_web_2
     assert injected.method.value == "Policy"
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "IdentityInvalid")
-    assert f"web-11.{world.scope} of web-1, which would be web-11's" in message
+    world.tells("Injected", "False", "IdentityInvalid", f"web-11.{world.scope} of web-1, which would be web-11's")
     world.declare(static_group(generation=3, identity={"template": "{podName}-b.{scope}"}))  # as the message says
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.id_template == "{podName}-b." + world.scope
+    assert world.injected.id_template == "{podName}-b." + world.scope
 
 
 @pytest.mark.parametrize(
@@ -76,16 +73,14 @@ async def test_refused_template_does_not_keep_the_earlier_one_injected_where_not
     world = await of_the_earlier_template()
     world.declare(static_group(generation=2, **off))
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
 
 
 async def test_template_in_force_that_gives_one_pod_the_id_of_another_is_injected_no_more() -> None:
     world = await of_the_earlier_template()
     both_in_force(world)
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
     assert world.condition("Injected")[1] == "IdentityInvalid"
 
 
@@ -176,9 +171,7 @@ async def test_earlier_template_stays_while_a_member_holds_an_id_that_it_gave_to
         world.template = ""
         world.start(ordinal, f"n{ordinal}")
     world.kafka.problems["leave"] = UNREACHABLE
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}1." + world.scope]
 
 
@@ -186,12 +179,7 @@ async def unscoped() -> OperatorWorld:
     """Return a world whose ids have no scope, of which the status says that it is to be added; then it is."""
     world = OperatorWorld(identity={"template": "{podName}"})
     world.template = "web-{ordinal}"
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal)
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(3)
     world.declare(static_group(generation=2))
     await world.settled(2)
     return world
@@ -212,9 +200,7 @@ async def test_scoped_id_is_not_held_for_an_earlier_template_without_scope() -> 
     world = await unscoped()
     roll(world, 0, 1, 2)
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "n2")
-    await world.settled(3)
+    await world.departs(3, "n2")
     assert left(world) == [world.id_of(2)]
 
 
@@ -222,9 +208,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
     world = await unscoped()
     roll(world, 0, 1)
     world.template = "web-{ordinal}"
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert held(world, "web-2") == "UnscopedId"
     (text,) = (e.message for e in world.status.exceptions if e.instance_id == "web-2")
     assert "an earlier id template without {scope} made this id" in text
@@ -233,8 +217,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
 
 def templates(world: OperatorWorld) -> list[str]:
     """Return the earlier templates that the status names, by which other StaticGroups detect conflicts."""
-    assert world.status.issued is not None
-    return world.status.issued.templates
+    return world.issued.templates
 
 
 async def test_earlier_template_is_forgotten_a_minute_after_nothing_has_its_ids() -> None:
@@ -262,8 +245,7 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
     assert world.condition("Injected")[1] == "IdentityInvalid"
     world.now_s += 60
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.id_template == "{podName}." + world.scope
+    assert world.injected.id_template == "{podName}." + world.scope
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
@@ -271,15 +253,10 @@ async def test_earlier_template_stays_while_pods_have_the_same_ids_from_annotati
     """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods
     are rolled."""
     world = OperatorWorld(identity={"template": "{workloadName}-{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=is_fixed)
+    await world.begin(3, ids_are_fixed=is_fixed)
     world.now_s += 300
     world.declare(static_group(generation=2))
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ([] if is_fixed else ["web-{ordinal}." + world.scope])
 
 
@@ -333,9 +310,7 @@ async def test_earlier_template_stays_while_something_may_have_its_ids(
 ) -> None:
     world = await unscoped()
     await what(world)
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}"]
 
 
@@ -362,8 +337,6 @@ async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_besid
     world._happens(replace(copy, namespace="bill", name="web-2", owner_name=""))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(3)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(8)
+    await world.departs(8, "u2b")
     assert left(world) == []
     assert held(world, world.id_of(2)) == "PodStillRunning"

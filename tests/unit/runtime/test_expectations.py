@@ -50,8 +50,7 @@ async def test_status_that_was_lost_on_its_way_is_written_again() -> None:
     assert (await world.round()).failed
     world.kube.problems.clear()
     await world.round()
-    assert world.status.members is not None
-    assert world.status.members.joined == 2
+    assert world.members.joined == 2
 
 
 async def test_status_that_somebody_wrote_over_is_repaired_though_the_first_try_gets_no_answer() -> None:

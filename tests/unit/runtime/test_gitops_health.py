@@ -58,9 +58,7 @@ async def test_removal_that_is_under_way_leaves_it_healthy() -> None:
 
 async def test_trouble_that_lasts_is_degraded_with_its_remedy() -> None:
     world = await OperatorWorld(identity={"scope": "5ca1ab1e"}).started()
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     status, message = health(seen(world))
     assert status == "Degraded"
     assert "the member leaves when its session expires" in message

@@ -32,12 +32,7 @@ async def consumers(**session: Any) -> OperatorWorld:
 
 async def joined(world: OperatorWorld) -> OperatorWorld:
     """Let its pods start, which show no session timeout of their own."""
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, session_timeouts_ms=())
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(3, session_timeouts_ms=())
     return world
 
 
@@ -88,8 +83,7 @@ def held_ms(world: OperatorWorld) -> int | None:
 
 async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() -> None:
     world = await joined(await consumers())
-    assert world.status.timeout is not None
-    assert world.status.timeout.written_ms == TARGET_MS
+    assert world.timeout.written_ms == TARGET_MS
     for value_ms, status in ((300_000, "True"), (60_000, "False")):
         meddled(world, value_ms)
         for _ in range(3):
@@ -99,22 +93,11 @@ async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() 
         condition = world.condition("TimeoutSufficient")
         assert condition[0] == status
         assert f"somebody else has set {SETTING} of the group to {value_ms} ms" in condition[2]
-        assert world.status.timeout is not None
-        assert (world.status.timeout.written_ms, world.status.timeout.source.value) == (TARGET_MS, "Broker")
+        assert (world.timeout.written_ms, world.timeout.source.value) == (TARGET_MS, "Broker")
     deleted(world)
     await read_again(world)
     assert held_ms(world) == TARGET_MS
     assert "somebody else" not in world.condition("TimeoutSufficient")[2]
-
-
-async def test_without_the_opt_in_nothing_is_ever_set() -> None:
-    world = await joined(await consumers(writeGroupConfig=False))
-    for _ in range(5):
-        world.now_s += 301
-        await world.round()
-        assert sent(world) == []
-    assert world.condition("TimeoutSufficient")[:2] == ("False", "BrokerBoundTooLow")
-    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
 
 
 async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_namespaces() -> None:
@@ -126,31 +109,16 @@ async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_nam
         world.stores.put_group((namespace, "returns"), other)
     await world.round()
     assert sent(world) == [("orders", f"{SETTING}=151000")]
-    assert world.status.timeout is not None
-    assert world.status.timeout.own_ms == TARGET_MS
-    assert world.status.timeout.recommended is not None
-    assert world.status.timeout.recommended.target_ms == TARGET_MS
-
-
-async def test_mode_observe_sets_nothing() -> None:
-    world = await consumers()
-    world.force_observe = True
-    world.reconciler = world._new_reconciler()
-    await world.round()
-    assert sent(world) == []
-    timeout = world.status.timeout
-    assert timeout is not None
-    assert (timeout.basis, timeout.next_ms) == ("GroupConfig", 45_000)
-    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
+    assert world.timeout.own_ms == TARGET_MS
+    assert world.timeout.recommended is not None
+    assert world.timeout.recommended.target_ms == TARGET_MS
 
 
 async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after_five_minutes() -> None:
     world = await consumers()
     world.kafka.problems["set_group_config"] = DENIED
     await joined(world)
-    status, reason, message = world.condition("Authorized")
-    assert (status, reason) == ("False", "AlterConfigsDenied")
-    assert "ALTER_CONFIGS on Group 'orders' for User:op" in message
+    world.tells("Authorized", "False", "AlterConfigsDenied", "ALTER_CONFIGS on Group 'orders' for User:op")
     assert world.condition("Ready")[:2] == ("False", "Degraded")
     assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
         ("Warning", "GroupConfigRefused", DENIED.message)
@@ -164,29 +132,3 @@ async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after
     world.now_s += 1
     await world.round()
     assert world.condition("Authorized")[:2] == ("True", "RightsSufficient")
-
-
-async def test_brokers_maximum_that_is_too_low_is_named_with_the_number() -> None:
-    world = await consumers()
-    world.kafka.broker_bounds = broker_bounds(
-        consumer_min_ms=45_000, consumer_max_ms=60_000, consumer_session_ms=45_000, limits={SETTING: (45_000, 60_000)}
-    )
-    await joined(world)
-    status, reason, message = world.condition("TimeoutSufficient")
-    assert (status, reason) == ("False", "BrokerBoundTooLow")
-    assert "raise group.consumer.max.session.timeout.ms on the brokers to at least 75000" in message
-    assert world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms == 60_000
-
-
-async def test_members_hold_a_raised_one_from_their_next_heartbeat_on() -> None:
-    world = await joined(await consumers())
-    other = static_group(uid="sg-2", protocol="Consumer")
-    other["metadata"] |= {"name": "returns"}
-    other["status"] = {"timeout": {"ownMs": 200_000, "source": "Structural"}}
-    world.stores.put_group(("shop", "returns"), other)
-    await read_again(world)
-    assert world.status.timeout is not None
-    assert (world.status.timeout.effective_ms, world.status.timeout.next_ms) == (TARGET_MS, 200_000)
-    world.now_s += 11
-    await world.round()
-    assert world.status.timeout.effective_ms == 200_000

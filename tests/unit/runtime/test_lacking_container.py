@@ -17,10 +17,7 @@ ENTRIES: dict[str, Any] = {
 async def with_pods(identity: dict[str, Any], **changes: Any) -> OperatorWorld:
     """Let three pods be Ready for minutes whose clients got no id from the policy."""
     world = OperatorWorld(identity=identity)
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, joins=False, **changes)
+    await world.begin(3, joins=False, **changes)
     world.now_s += 300
     await world.settled(3)
     return world

@@ -11,7 +11,7 @@ import pytest
 from staticgroup.api.resources.members import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import digest_of
-from staticgroup.core.members.memory import PAUSE_MAX_S, SETTLE_MIN_S
+from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from support.bounds import broker_bounds
 
@@ -40,13 +40,6 @@ async def passes(world: OperatorWorld, seconds: float, step_s: float = 60.0) -> 
     for _ in range(math.ceil(seconds / step_s)):
         world.now_s += step_s
         await world.round()
-
-
-async def departs(world: OperatorWorld, uid: str = "u2b") -> None:
-    """Scale to two and let the last pod end gracefully."""
-    world.scale(2)
-    world.end(2, uid)
-    await world.settled(3)
 
 
 # what is read, and when -----------------------------------------------------------------------------------------------
@@ -99,34 +92,6 @@ async def test_a_member_is_seen_for_the_first_time_once_the_watch_has_passed_a_r
     assert seat(world).first_seen.timestamp() == world.now_s
 
 
-async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> None:
-    """The new pod never joins; the member of the old one is dead since that has ended, although the new one has its
-    name."""
-    world = await OperatorWorld().started()
-    world.end(2)
-    world.start(2, "u2b", joins=False)
-    await world.settled(2)
-    assert seat(world).carriers == []
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(2)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -> None:
-    """A user starts the consumer outside of the cluster, with the environment of the pod."""
-    world = await OperatorWorld().started()
-    world.scale(2)
-    del world.kafka.members[world.id_of(2)]
-    world.end(2)
-    await world.settled(4)
-    for name in ("first", "second"):
-        world.kafka.join(world.id_of(2), name)
-        await world.settled(6)
-        assert left(world) == []
-        assert guards(world) == ["Unattributed"]
-
-
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(
     is_restarted: bool,
@@ -141,7 +106,7 @@ async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_
     await world.settled(2)
     if is_restarted:
         world.restart()
-    await departs(world)
+    await world.departs(3, "u2b")
     assert world.left == [("joined-beside-u2", world.id_of(2))]
 
 
@@ -214,31 +179,8 @@ async def test_a_suspect_that_was_silent_for_long_is_a_carrier_only_of_members_t
     world.kafka.join(world.id_of(2))
     await world.settled(2)
     assert seat(world).carriers == ["u2b"]
-    await departs(world)
+    await world.departs(3, "u2b")
     assert left(world) == [world.id_of(2)]
-
-
-async def test_no_time_takes_a_suspect_out_of_the_carriers_of_a_member() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    await passes(world, 4 * SETTLE_MIN_S)
-    assert seat(world).carriers == ["u2", "u2b"]
-    assert suspects(world) == ["u2"], "its member may still be there"
-    await departs(world)
-    assert left(world) == []
-
-
-async def test_a_pause_between_descriptions_begins_a_silence_anew() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    await passes(world, SETTLE_MIN_S - 60)
-    world.now_s += PAUSE_MAX_S + 1
-    await world.round()
-    assert suspects(world) == ["u2"]
-    await passes(world, SETTLE_MIN_S)
-    assert suspects(world) == []
 
 
 @pytest.mark.parametrize(
@@ -296,7 +238,7 @@ async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
     world._happens(world.kube.pods["shop", "web-2"])
     await world.round()
     assert suspects(world) == []
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert left(world) == [world.id_of(2)]
 
 
@@ -341,9 +283,7 @@ async def test_a_member_that_one_description_did_not_show_is_still_that_of_its_p
     """Brokers that start again may answer before they have loaded all; the pod ends meanwhile."""
     world = await OperatorWorld().started()
     member_id = world.kafka.members.pop(world.id_of(2))
-    world.scale(2)
-    world.end(2)
-    await world.settled(2)
+    await world.departs(2)
     world.kafka.join(world.id_of(2), member_id)
     await world.settled(6)
     assert left(world) == [world.id_of(2)]

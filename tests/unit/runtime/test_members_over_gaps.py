@@ -8,7 +8,7 @@ from staticgroup.kube.pods.book import PodIndex
 
 from .operator_world import OperatorWorld, guards, kafka_connection
 from .stories import LIVING, gap, left
-from .test_members import departs, lose, passes, seat, suspects
+from .test_members import lose, passes, seat, suspects
 
 
 async def test_what_is_remembered_is_written_and_read_back() -> None:
@@ -30,7 +30,7 @@ async def test_what_is_remembered_is_written_and_read_back() -> None:
     world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
     await world.settled(1)
     assert seat(world, 1).carriers == ["u1"]
-    await departs(world)
+    await world.departs(3, "u2b")
     assert left(world) == []
 
 
@@ -101,7 +101,7 @@ async def test_no_member_is_missing_while_the_watch_is_not_whole() -> None:
     world.pods.book.index, world.pods.watch_name = index, name
     await world.settled(2)
     assert suspects(world) == []
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert left(world) == [world.id_of(2)]
 
 
@@ -114,14 +114,8 @@ async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silenc
     await world.settled(2)
     assert world.status.watch == before
     assert seat(world).carriers == ["u2", UNSEEN]
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert guards(world) == ["JoinedBeforeWatch"]
-
-
-async def test_a_new_staticgroup_with_a_drawn_scope_waits_for_nothing_unseen() -> None:
-    """No process can have had its ids before."""
-    world = await OperatorWorld().started(2)
-    assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"]]
 
 
 async def test_a_connection_that_comes_after_the_first_ids_makes_no_watch_young() -> None:
@@ -136,7 +130,7 @@ async def test_a_connection_that_comes_after_the_first_ids_makes_no_watch_young(
         world.start(ordinal)
     await world.settled(2)
     assert seat(world, 2).carriers == ["u2"]
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert left(world) == [world.id_of(2)]
     world.stores.put_connection(("shop", "kafka"), kafka_connection(bootstrapServers=["other.example.com:9092"]))
     world.kafka.join(world.id_of(1), "of-other-brokers")

@@ -117,9 +117,7 @@ async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_th
 async def test_failed_event_stops_nothing() -> None:
     world = await OperatorWorld().started()
     world.kube.problems["post_event"] = problem_of(403, verb="create", resource="events")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert len(world.left) == 1
     assert world.condition("RemovalSettled")[1] == "Removed"
 

@@ -84,9 +84,7 @@ async def test_the_event_of_a_removal_names_the_node_that_ended_a_pod_beside_the
     world.scale(3)
     world.start(2, "u2b")
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(2)
+    await world.departs(2, "u2b")
     assert guards(world) == ["Suspect"]
     gone(world)
     await world.settled(2)

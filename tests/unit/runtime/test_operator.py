@@ -13,7 +13,7 @@ from staticgroup.runtime.stores import Stores
 from support.fake_apiserver import BROKEN, FakeApiServer
 from unit.kube.raw_objects import eventually, pod
 
-from .operator_world import CANARY, KEY, kafka_connection, static_group
+from .operator_world import KEY, kafka_connection, static_group
 from .process_world import (
     CONNECTIONS,
     GROUPS,
@@ -277,14 +277,6 @@ async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_n
             {**secret, "metadata": {**secret["metadata"], "labels": {"staticgroup.io/kafka": "yes"}}}, "secrets"
         )
         await eventually(lambda: connected()["status"] == "True", 20)
-
-
-async def test_no_write_of_a_whole_life_holds_the_password(cluster: Cluster) -> None:
-    async with cluster.operating():
-        await cluster.populated()
-    written = [str(o) for key, o in cluster.server.objects.items() if key[0] != "secrets"]
-    assert CANARY not in " ".join(written)
-    assert not [path for _, path in cluster.server.requests if CANARY in path]
 
 
 async def test_rounds_wait_in_line_by_connection_and_have_the_deadline_of_the_settings(cluster: Cluster) -> None:

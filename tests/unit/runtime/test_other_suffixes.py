@@ -39,9 +39,7 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
     instance_id = f"{world.id_of(2)}-0"
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(instance_id, LIVING)
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     force_delete(world, "canary-0")
     await world.settled(3)
     assert world.condition("MembershipComplete")[1] == "SuffixMismatch"
@@ -69,8 +67,7 @@ async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_
     world.declare(static_group(generation=2, identity=twice))
     await world.settled(2)
     assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
     world.declare(static_group(generation=3))
     await world.settled(2)
     assert world.condition("Injected")[:2] == ("True", "IdsInjected")
@@ -80,9 +77,7 @@ async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_
 async def test_suspended_staticgroup_counts_on_what_a_client_may_make_of_its_ids_under_another_suffix() -> None:
     """A live member is removed: a suspended StaticGroup asked only for ids of the suffix that was wrong, see above."""
     world = await _whose_client_appends_minus_0()
-    world.scale(2)
-    world.end(2)
-    await world.settled(2)
+    await world.departs(2)
     start_as(world, "canary-0", "stray", {world.id_of(2)+"-0"})
     world.kafka.join(world.id_of(2)+"-0", LIVING)
     world.declare(static_group(generation=2, suspend=True, identity=BY_HAND))

@@ -76,8 +76,7 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     world.now_s += OVERDUE_AFTER_S
     await world.settled(2)
     assert left(world) == []
-    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
-    assert "kubectl -n shop delete pod web-1" in world.condition("RemovalSettled")[2]
+    world.tells("RemovalSettled", "False", "RemovalHeld", "kubectl -n shop delete pod web-1")
 
 
 async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
@@ -98,11 +97,7 @@ async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_wha
     world.kube.problems["read_workload"] = UNSERVED
     await world.settled(4)
     assert left(world) == []
-    status, reason, message = world.condition("WorkloadFound")
-    assert (status, reason) == ("Unknown", "WorkloadUnreadable")
-    assert "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet" in message
-    assert "install Strimzi's cluster operator" in message
-    assert "chart value workloads.strimzi" in message
+    world.tells("WorkloadFound", "Unknown", "WorkloadUnreadable", "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet", "install Strimzi's cluster operator", "chart value workloads.strimzi")
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     assert "StrimziPodSet web cannot be read." in explained(
         spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s
@@ -115,18 +110,17 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
     world.kube.problems["read_workload"] = UNSERVED
     rival = group("rival", EARLIER)  # whose connection has been pointed at the same brokers
     world.stores.put_group(("shop", "rival"), rival)
     await world.settled(2)
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
     assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
     world.stores.drop_group(("shop", "rival"), "uid-rival")
     world.kube.problems.clear()
     await world.settled(2)
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +143,7 @@ async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot
     world.kube.problems["read_workload"] = UNSERVED
     world.declare(static_group(generation=2, workloadRef=REF, identity=IDENTITY["identity"] | identity))
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
 
 
 async def test_a_list_that_cannot_be_read_is_reported_with_what_to_correct() -> None:
@@ -251,9 +244,7 @@ async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_
     world.start(0)
     world.start(1_234_567_890, joins=False, instance_ids=frozenset())
     await world.settled(2)
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "PodsWithoutId")
-    assert "no roll gives web-1234567890 one" in message
+    message = world.tells("Injected", "False", "PodsWithoutId", "no roll gives web-1234567890 one")
     assert "manual-rolling-update" not in message
 
 

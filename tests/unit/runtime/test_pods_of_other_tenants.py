@@ -6,7 +6,7 @@ from staticgroup.core.evidence.pod import PodVersion
 from unit.core.builders import pod_version
 
 from .operator_world import OperatorWorld, guards
-from .stories import LIVING, by_hand, departs, left, managed
+from .stories import LIVING, by_hand, left, managed
 
 
 def same_app(ordinal: int, instance_id: str) -> PodVersion:
@@ -26,7 +26,7 @@ async def advice(world: OperatorWorld) -> str:
     world._happens(same_app(2, world.id_of(2)))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
-    await departs(world, 4)
+    await world.departs(4)
     assert (left(world), guards(world)) == ([], ["PodStillRunning"])
     (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
     assert "delete pod" not in message

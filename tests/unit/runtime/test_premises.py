@@ -120,9 +120,7 @@ async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
         world.start(ordinal)
     world.now_s += 300
     await world.settled(2)
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert [i for _, i in world.left] == ["web-2"]
 
 
@@ -297,9 +295,7 @@ async def reborn(after_s: float, **spec: Any) -> OperatorWorld:
     world.start(2, "u2b")
     world.now_s += 300
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(4)
+    await world.departs(4, "u2b")
     return world
 
 

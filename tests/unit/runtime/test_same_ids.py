@@ -108,19 +108,14 @@ async def a_conflict(created: str) -> OperatorWorld:
 
 
 def method(world: OperatorWorld) -> str:
-    assert world.status.injected is not None
-    return world.status.injected.method.value
+    return world.injected.method.value
 
 
 async def test_next_pods_get_no_id_that_another_staticgroup_issued_first() -> None:
     world = await a_conflict("2001-01-01T00:00:00Z")
     assert method(world) == "None"
-    assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
-    assert "new pods of this one get no id" in world.condition("Ready")[2]
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "ConflictingStaticGroups")
-    assert "shop/twin issued the same ids first" in message
-    assert "change the id template" in message
+    world.tells("Ready", "False", "ConflictingStaticGroups", "new pods of this one get no id")
+    world.tells("Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template")
 
 
 async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
@@ -132,8 +127,7 @@ async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
 
 async def test_pods_that_run_keep_their_ids_and_are_members_as_ever() -> None:
     world = await a_conflict("2001-01-01T00:00:00Z")
-    assert world.status.members is not None
-    assert (world.status.members.joined, world.status.members.foreign) == (3, 0)
+    assert (world.members.joined, world.members.foreign) == (3, 0)
 
 
 async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() -> None:
@@ -166,8 +160,7 @@ async def test_template_that_was_never_issued_is_not_remembered() -> None:
     await world.settled(2)
     assert method(world) == "Policy"
     assert world.condition("Ready")[0] == "True"
-    assert world.status.issued is not None
-    assert world.status.issued.templates == []
+    assert world.issued.templates == []
 
 
 async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> None:

@@ -15,7 +15,7 @@ from unit.core.builders import pod_version
 from unit.kube.raw_objects import at, pod
 
 from .operator_world import OperatorWorld, guards, static_group
-from .stories import LIVING, departs, managed, start_as, stray
+from .stories import LIVING, managed, start_as, stray
 
 B_CONSUMER = {"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}
 
@@ -59,9 +59,7 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_w
         world.start(n, joins=False, instance_ids=frozenset({world.id_of(0)}))
     world.kafka.join(world.id_of(0))
     await later(world, 3600)
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "PodsWithoutId")
-    assert "some carry the id of web-0, and the members of one id fence each other" in message
+    message = world.tells("Injected", "False", "PodsWithoutId", "some carry the id of web-0, and the members of one id fence each other")
     assert message.endswith(
         f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
     )
@@ -166,8 +164,7 @@ async def test_pod_that_is_not_wanted_is_not_counted_among_those_that_carry_thei
 async def kept(world: OperatorWorld) -> str:
     """Let days pass, and return why departed members are kept."""
     await later(world, 86_400)
-    state, reason, message = world.condition("RemovalSettled")
-    assert (state, reason) == ("False", "RemovalHeld")
+    message = world.tells("RemovalSettled", "False", "RemovalHeld")
     assert world.condition("Ready")[0] == "False"
     assert world.left == []
     return message
@@ -177,7 +174,7 @@ async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> Non
     world = await OperatorWorld(identity={"method": "None"}).started()
     world.pods.is_managed = managed
     stray(world)
-    await departs(world, 3)
+    await world.departs(3)
     assert (await kept(world)).endswith(
         "which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0."
     )
@@ -229,13 +226,13 @@ async def test_member_of_a_living_pod_is_not_said_to_leave_when_its_session_expi
     world = await OperatorWorld(identity={"method": "None"}, removal={"policy": "Never"}).started()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
-    await departs(world, 3)
+    await world.departs(3)
     assert "leaves when its process ends and its session expires" in world.condition("RemovalSettled")[2]
 
 
 async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() -> None:
     world = await OperatorWorld().started()
-    await departs(world, 4)
+    await world.departs(4)
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
     assert world.condition("RemovalSettled")[1:] == (
@@ -263,7 +260,7 @@ async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> 
 async def test_right_that_only_a_removal_needs_is_not_claimed() -> None:
     world = await OperatorWorld().started()
     world.kafka.outcome = LeaveOutcome.NOT_AUTHORIZED
-    await departs(world, 3)
+    await world.departs(3)
     assert world.condition("Authorized")[1] == "ReadGroupDenied"
     del world.kafka.members[world.id_of(2)]
     await world.settled(3)

@@ -53,9 +53,7 @@ async def started(**spec: Any) -> OperatorWorld:
 
 async def departs(world: OperatorWorld) -> None:
     await world.settled(2)
-    world.scale(2)
-    world.end(2)
-    await world.settled(6)
+    await world.departs(6)
 
 
 def nothing(world: OperatorWorld) -> None:
@@ -176,8 +174,7 @@ async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: s
         workloadRef={"name": "web"},
     )
     await world.settled(3)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
 
 
 async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_to_ours() -> None:
@@ -186,5 +183,4 @@ async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_t
     carrier = pod_version(0, "evil-0", instance_ids=frozenset({"app-0"}), ids_are_fixed=True, owner_name="idle")
     world._happens(replace(carrier, namespace="evil", name="idle-0"))
     await world.settled(3)
-    assert world.condition("Injected")[:2] == ("False", "ConflictingStaticGroups")
-    assert "StaticGroup evil/x has the same ids set by hand" in world.condition("Injected")[2]
+    world.tells("Injected", "False", "ConflictingStaticGroups", "StaticGroup evil/x has the same ids set by hand")

@@ -18,7 +18,7 @@ async def test_read_that_failed_is_not_reported_as_a_statefulset_that_does_not_e
     template.
     """
     world = await OperatorWorld().started()
-    injected_ms = world.status.injected.session_timeout_ms if world.status.injected is not None else None
+    injected_ms = world.injected.session_timeout_ms if world.status.injected is not None else None
     del world.stores.workloads["shop", "web"]
     world.kube.problems["read_workload"] = KubeProblem(
         kind=next(iter(KubeProblemKind)), verb="get", resource="statefulsets", message="it did not answer"
@@ -26,8 +26,7 @@ async def test_read_that_failed_is_not_reported_as_a_statefulset_that_does_not_e
     await world.round()
     assert "does not exist" not in world.condition("WorkloadFound")[2]
     assert world.condition("WorkloadFound")[:2] == ("Unknown", "WorkloadUnreadable")
-    assert world.status.injected is not None
-    assert world.status.injected.session_timeout_ms == injected_ms
+    assert world.injected.session_timeout_ms == injected_ms
     assert world.left == []
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     decided = plan(spec, snapshot, History(), world.now_s)
@@ -43,7 +42,5 @@ async def test_round_after_the_read_goes_on_as_if_nothing_had_been() -> None:
     await world.round()
     world.kube.problems.clear()
     world.stores.workloads["shop", "web"] = known
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     assert [i for _, i in world.left] == [world.id_of(2)]

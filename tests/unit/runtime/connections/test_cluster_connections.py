@@ -73,10 +73,7 @@ async def test_a_namespace_that_is_not_allowed_is_reported_and_its_departed_memb
     world.kafka.settings_seen.clear()
     await world.settled(4)
     assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
-    status, reason, message = world.condition("Connected")
-    assert (status, reason) == ("False", "NamespaceNotAllowed")
-    assert "ClusterKafkaConnection shared does not allow namespace shop" in message
-    assert "spec.allowedNamespaces" in message
+    world.tells("Connected", "False", "NamespaceNotAllowed", "ClusterKafkaConnection shared does not allow namespace shop", "spec.allowedNamespaces")
     assert world.condition("Ready")[0] == "False"
     assert world.condition("RemovalSettled")[0] != "True"
     assert CANARY not in str(world.status)
@@ -284,9 +281,7 @@ async def test_over_a_connection_of_its_own_a_namespace_says_what_is_exclusive()
     world = OperatorWorld(identity=LITERAL)
     world.template = "app-{ordinal}"
     await world.started()
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     assert [instance_id for _, instance_id in world.left] == ["app-2"]
 
 
@@ -316,9 +311,7 @@ async def test_a_group_without_an_allowed_prefix_is_asked_nothing_and_says_which
     world.kafka.settings_seen.clear()
     await world.settled(4)
     assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
-    status, reason, message = world.condition("Connected")
-    assert (status, reason) == ("False", "GroupNotAllowed")
-    assert "no group orders, only those that begin with order., shop-" in message
+    world.tells("Connected", "False", "GroupNotAllowed", "no group orders, only those that begin with order., shop-")
     world.stores.put_connection(SHARED, shared(3, allowedNamespaces=[{"names": ["shop"], "groupPrefixes": ["shop-", "orders"]}]))
     await world.settled(3)
     assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]
