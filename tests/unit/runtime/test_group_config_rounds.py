@@ -19,7 +19,7 @@ DENIED = KafkaProblem(
 )
 
 
-async def consumers(**session: Any) -> OperatorWorld:
+def consumers(**session: Any) -> OperatorWorld:
     """Three KIP-848 members whose group has the brokers' 45 s."""
     timeout = {"writeGroupConfig": True} | session
     world = OperatorWorld(protocol="Consumer", sessionTimeout=timeout)
@@ -30,18 +30,12 @@ async def consumers(**session: Any) -> OperatorWorld:
     return world
 
 
-async def joined(world: OperatorWorld) -> OperatorWorld:
-    """Let its pods start, which show no session timeout of their own."""
-    await world.started(3, session_timeouts_ms=())
-    return world
-
-
 def sent(world: OperatorWorld) -> list[tuple[str, ...]]:
     return world.did("set_group_config")
 
 
 async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
-    world = await consumers()
+    world = consumers()
     await world.round()
     assert sent(world) == [("orders", f"{SETTING}={TARGET_MS}")]
     assert world.condition("TimeoutSufficient")[:2] == ("False", "TimeoutBelowNeed")
@@ -49,7 +43,7 @@ async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
     await world.round()
     assert (sent(world), "bounds" in world.done) == ([], True)
     world.now_s += 30
-    await joined(world)
+    await world.started(session_timeouts_ms=())
     await world.round()
     status = world.status
     assert status.timeout is not None
@@ -82,7 +76,7 @@ def held_ms(world: OperatorWorld) -> int | None:
 
 
 async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() -> None:
-    world = await joined(await consumers())
+    world = await consumers().started(session_timeouts_ms=())
     assert world.timeout.written_ms == TARGET_MS
     for value_ms, status in ((300_000, "True"), (60_000, "False")):
         meddled(world, value_ms)
@@ -101,7 +95,7 @@ async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() 
 
 
 async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_namespaces() -> None:
-    world = await consumers()
+    world = consumers()
     for namespace, own_ms in (("shop", 151_000), ("other", 250_000)):
         other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
         other["metadata"] |= {"namespace": namespace, "name": "returns"}
@@ -115,9 +109,9 @@ async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_nam
 
 
 async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after_five_minutes() -> None:
-    world = await consumers()
+    world = consumers()
     world.kafka.problems["set_group_config"] = DENIED
-    await joined(world)
+    await world.started(session_timeouts_ms=())
     world.tells("Authorized", "False", "AlterConfigsDenied", "ALTER_CONFIGS on Group 'orders' for User:op")
     assert world.condition("Ready")[:2] == ("False", "Degraded")
     assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [

@@ -41,10 +41,7 @@ def reporter_of(world: OperatorWorld) -> ConnectionReporter:
     body = kafka_connection()
     world.stores.put_connection(CONNECTION, body)
     world.kube.put_object(names.KAFKA_CONNECTION_PLURAL, body)
-    return ConnectionReporter(
-        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
-        may_write=lambda: world.is_holder, now_s=lambda: world.now_s,
-    )  # fmt: skip
+    return world.reporter()
 
 
 @pytest.mark.parametrize("is_late_at_once", [True, False], ids=["from the start", "while the brokers are asked"])

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.status.durable import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
 from .operator_world import KEY
@@ -30,12 +26,6 @@ from .process_world import (
 )
 
 
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with FakeApiServer().serving() as server:
-        yield Cluster(server)
-
-
 async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(cluster: Cluster) -> None:
     async with cluster.operating("one") as (first, first_task), cluster.operating("two") as (second, _):
         await cluster.populated()
@@ -45,9 +35,7 @@ async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(clust
         first_task.cancel()
         await asyncio.gather(first_task, return_exceptions=True)
         await eventually(second.lease.holds, 20)
-        cluster.scale(2)
-        cluster.end(2)
-        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        await cluster.departs()
         assert before == 0
     assert left(cluster) == [cluster.id_of(2)]
 
@@ -90,9 +78,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)
         cluster.server.set_stalled(False)
-        cluster.scale(2)
-        cluster.end(2)
-        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        await cluster.departs()
         await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2), 20)
         await eventually(lambda: cluster.server.objects[CONNECTIONS, *KAFKA]["status"]["brokers"] != 99, 20)
         (connected,) = (c for c in cluster.status["conditions"] if c["type"] == "Connected")

@@ -13,7 +13,6 @@ import pytest
 from staticgroup.api import names
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.kube.problem import KubeProblem, problem_of
-from staticgroup.runtime.connections.reporter import ConnectionReporter
 
 from .operator_world import UNREACHABLE, OperatorWorld, departing, kafka_connection
 
@@ -183,14 +182,7 @@ async def test_status_of_a_connection_whose_write_was_lost_is_written_again() ->
     world = OperatorWorld()
     plural, key = names.KAFKA_CONNECTION_PLURAL, ("shop", "kafka")
     world.kube.objects[plural, *key] = kafka_connection()
-    reporter = ConnectionReporter(
-        kube=world.kube,
-        kafka=world.kafka,
-        stores=world.stores,
-        connections=world.connections,
-        may_write=lambda: True,
-        now_s=lambda: world.now_s,
-    )
+    reporter = world.reporter()
 
     def is_ready() -> bool:
         conditions = world.kube.objects[plural, *key]["status"]["conditions"]
@@ -230,10 +222,7 @@ async def test_whatever_the_brokers_call_their_cluster_a_connection_gets_its_sta
     key = ("shop", "kafka")
     world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *key] = kafka_connection()
     world.kafka.cluster_id = reported
-    reporter = ConnectionReporter(
-        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
-        may_write=lambda: True, now_s=lambda: world.now_s,
-    )  # fmt: skip
+    reporter = world.reporter()
     await reporter.reconcile(key)
     status = world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *key]["status"]
     assert (status.get("clusterId"), status["conditions"][0]["message"]) == (reported if stored else None, says)

@@ -11,7 +11,6 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.runtime.connections.connections import Connections, may_be_exclusive, may_use
-from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka, FakeKube
 from unit.runtime import test_crash_release as crash_release
@@ -191,11 +190,7 @@ async def test_what_is_shared_with_a_namespace_is_not_shared_with_a_connection_o
 async def test_its_status_is_written_where_it_is() -> None:
     world = world_of(allowedNamespaces=[])
     world.kube.put_object("clusterkafkaconnections", shared() | {"kind": "ClusterKafkaConnection"})
-    reporter = ConnectionReporter(
-        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
-        may_write=lambda: True, now_s=lambda: world.now_s,
-    )  # fmt: skip
-    await reporter.reconcile(SHARED)
+    await world.reporter().reconcile(SHARED)
     status = world.kube.objects["clusterkafkaconnections", *SHARED]["status"]
     assert {c["type"]: c["reason"] for c in status["conditions"]} == {"Ready": "BrokersReachable", "Connected": "BrokersReachable"}
 
