@@ -279,12 +279,14 @@ class OperatorWorld:
             await self.settled(2)
             self.now_s += 60
 
-    async def begin(self, pods: int, *appended: str, **changes: Any) -> None:
-        """Let ids be issued and pods start with them; each text is what one member of every pod appends to its id."""
+    async def begin(self, pods: int, *appended: str, last: Json | None = None, **changes: Any) -> None:
+        """Let ids be issued and pods start with them; each text is what one member of every pod appends to its id, and
+        `last` is what is other of the last pod."""
         self.scale(pods)
         await self.round()
         for ordinal in range(pods):
-            self.start(ordinal, **({"joins": not appended} | changes))
+            own = last or {} if ordinal == pods - 1 else {}
+            self.start(ordinal, **({"joins": not appended} | changes | own))
             for text in appended:
                 self.kafka.join(self.id_of(ordinal) + text)
 
@@ -294,6 +296,12 @@ class OperatorWorld:
         self.now_s += 300
         await self.settled(2)
         return self
+
+    async def loses(self, rounds: int) -> None:
+        """Let web-2 be scaled away and be deleted by force, so that its process may live."""
+        self.scale(2)
+        self.remove_object(2)
+        await self.settled(rounds)
 
     async def departs(self, rounds: int, uid: str = "") -> None:
         """Let web-2 be scaled away and end gracefully, and give the operator some rounds."""

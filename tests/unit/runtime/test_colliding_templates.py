@@ -12,7 +12,7 @@ from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, static_group
 from .stories import LIVING, force_delete, start_as
-from .test_earlier_templates import of_the_earlier_template, templates
+from .test_earlier_templates import first_ids, of_the_earlier_template, roll, templates
 
 
 def next_id(world: OperatorWorld, ordinal: int) -> str | None:
@@ -63,12 +63,7 @@ async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remem
 
 async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled() -> None:
     world = await of_nine_templates()
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b7." + world.scope
-        world.start(ordinal, f"n{ordinal}")
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b7." + world.scope)
     await world.minutes(3)
     assert in_force(world) == "{podName}-b8"
     assert templates(world) == ["{podName}-b7." + world.scope]
@@ -91,14 +86,9 @@ async def test_template_that_collides_with_what_the_client_appended_before(edits
     streams = {"template": "{scope}-{ordinal}", "suffix": "Streams"}
     plain = {"template": "{scope}-2-{ordinal}", "suffix": "None"}
     world = OperatorWorld(identity=streams)
-    world.scale(3)
     await world.round()
     world.template = world.scope + "-{ordinal}"
-    for ordinal in range(3):
-        world.start(ordinal, joins=False, ids_are_fixed=False)
-        world.kafka.join(f"{world.scope}-{ordinal}-1")
-    world.now_s += 300
-    await world.settled(3)
+    await world.started(3, "-1", ids_are_fixed=False)
     held_by_web_2 = f"{world.scope}-2-1"
     assert world.members.joined == 3
     if edits == 2:
@@ -118,12 +108,7 @@ async def with_a_copy() -> OperatorWorld:
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
     await world.settled(2)
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b." + world.scope
-        world.start(ordinal, f"n{ordinal}")
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     return world
 
 

@@ -20,14 +20,24 @@ EARLIER = "{podName}1.{scope}"
 async def of_the_earlier_template(pods: int = 3) -> OperatorWorld:
     """Return a world whose pods have ids as web-21.<scope>, which is of web-2."""
     world = OperatorWorld(identity={"template": EARLIER})
-    world.scale(pods)
     await world.round()
-    world.template = "web-{ordinal}1." + world.scope
-    for ordinal in range(pods):
-        world.start(ordinal)
+    world.template = first_ids(world)
+    return await world.started(pods)
+
+
+def roll(world: OperatorWorld, *ordinals: int, before: str = "web-{ordinal}", after: str = "") -> None:
+    """Replace pods; their members join with the ids of the present template, and the old ones are gone."""
+    for ordinal in ordinals:
+        world.template = before
+        world.end(ordinal)
+        world.kafka.members.pop(world.id_of(ordinal), None)
+        world.template = after
+        world.start(ordinal, f"n{ordinal}")
     world.now_s += 300
-    await world.settled(3)
-    return world
+
+
+def first_ids(world: OperatorWorld) -> str:
+    return "web-{ordinal}1." + world.scope
 
 
 def both_in_force(world: OperatorWorld) -> None:
@@ -185,17 +195,6 @@ async def unscoped() -> OperatorWorld:
     return world
 
 
-def roll(world: OperatorWorld, *ordinals: int) -> None:
-    """Replace pods; their members join with the ids of the present template, and the old ones are gone."""
-    for ordinal in ordinals:
-        world.template = "web-{ordinal}"
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = ""
-        world.start(ordinal, f"n{ordinal}")
-    world.now_s += 300
-
-
 async def test_scoped_id_is_not_held_for_an_earlier_template_without_scope() -> None:
     world = await unscoped()
     roll(world, 0, 1, 2)
@@ -234,12 +233,7 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
     world = await of_the_earlier_template()
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
     await world.settled(2)
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b." + world.scope
-        world.start(ordinal, f"n{ordinal}")
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     world.declare(static_group(generation=3))
     await world.settled(3)
     assert world.condition("Injected")[1] == "IdentityInvalid"

@@ -11,7 +11,6 @@ import pytest
 from staticgroup.api.resources.members import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import digest_of
-from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from support.bounds import broker_bounds
 
@@ -164,23 +163,6 @@ async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
     assert guards(world) == ["Suspect"]
     (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
     assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
-
-
-async def test_a_suspect_that_was_silent_for_long_is_a_carrier_only_of_members_that_joined_before() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    await world.round()
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    await passes(world, SETTLE_MIN_S - 60)
-    assert suspects(world) == ["u2"]
-    await passes(world, 60)
-    assert suspects(world) == []
-    world.kafka.join(world.id_of(2))
-    await world.settled(2)
-    assert seat(world).carriers == ["u2b"]
-    await world.departs(3, "u2b")
-    assert left(world) == [world.id_of(2)]
 
 
 @pytest.mark.parametrize(

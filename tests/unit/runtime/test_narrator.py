@@ -105,9 +105,7 @@ async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_th
         (gauge,) = metrics.held.collect()
         return {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in gauge.samples}
 
-    world.scale(2)
-    world.remove_object(2)
-    await world.settled(2)
+    await world.loses(2)
     assert held() == {("payments", "Suspect"): 3, ("orders", "Suspect"): 1}
     world.scale(3)
     await world.settled(2)

@@ -18,7 +18,7 @@ from staticgroup.runtime.rivals import rivals_of
 from unit.core.builders import workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import empty_seat, gap, left
+from .stories import left
 from .test_same_ids import EARLIER, IDENTITY, TEMPLATE, group
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
@@ -208,15 +208,6 @@ async def test_a_listed_pod_that_is_never_made_holds_removals_and_is_reported_on
     assert left(world) == [world.id_of(3)]
 
 
-async def test_a_member_whose_pod_had_ended_before_a_gap_is_removed_after_it() -> None:
-    world = await PodSetWorld().started()
-    await empty_seat(world)
-    gap(world)
-    world.kafka.problems.clear()
-    await world.settled(4)
-    assert left(world) == [world.id_of(2)]
-
-
 async def test_what_is_wanted_is_said_as_it_is_listed() -> None:
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 3)
@@ -246,15 +237,6 @@ async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_
     await world.settled(2)
     message = world.tells("Injected", "False", "PodsWithoutId", "no roll gives web-1234567890 one")
     assert "manual-rolling-update" not in message
-
-
-async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> None:
-    world = await PodSetWorld().started(2)
-    world.list_pods(*range(0, 60_000, 2))
-    await world.settled(2)
-    assert world.condition("WorkloadFound")[1] == "WorkloadTooLarge"
-    assert "Lower the pods of the StrimziPodSet" in world.condition("WorkloadFound")[2]
-    assert left(world) == []
 
 
 def test_a_workload_of_two_kinds_is_stored_under_two_names() -> None:

@@ -8,14 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from staticgroup.api.resources.status import Writer
 from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .test_tenants import answered
 
 LIVING = "the-living-process"
 
@@ -65,17 +62,6 @@ async def a_suspect_of_a_forgotten_status(**spec: object) -> OperatorWorld:
     world.kube.objects[("staticgroups", *KEY)]["status"] = {}
     world.declare(world.kube.objects[("staticgroups", *KEY)])
     return world
-
-
-@pytest.mark.parametrize("watch_name", ["", "2-00000002"], ids=["watch resumed", "watch begun again"])
-async def test_status_emptied_while_the_operator_is_away_is_ignorance_of_every_carrier(watch_name: str) -> None:
-    world = await a_suspect_of_a_forgotten_status()
-    world.restart(watch_name=watch_name)
-    await world.settled(3)
-    zombie_of(world)
-    await world.settled(4)
-    assert not removed_living(world)
-    assert guards(world) == ["JoinedBeforeWatch"]
 
 
 async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members() -> None:
@@ -163,27 +149,6 @@ async def a_departure_of_unscoped_ids() -> OperatorWorld:
     return world
 
 
-async def test_neither_removes_where_two_workloads_make_the_same_ids() -> None:
-    world = await a_departure_of_unscoped_ids()
-    for namespace in ("shop", "bill"):
-        world.stores.put_connection((namespace, "kafka"), answered(namespace))
-    world.stores.put_group(("bill", "rival"), rival())
-    world.kafka.join("app-2", LIVING)
-    await world.settled(3)
-    assert not removed_living(world)
-    assert {e.reason for e in world.status.exceptions if e.kind.value == "Conflicting"} == {"ConflictingStaticGroup"}
-
-
-async def test_pod_of_another_namespace_that_carries_the_id_counts_without_a_staticgroup() -> None:
-    """Its StaticGroup may have been deleted; the pods live on."""
-    world = await a_departure_of_unscoped_ids()
-    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
-    world.kafka.join("app-2", LIVING)
-    await world.settled(3)
-    assert not removed_living(world)
-    assert guards(world) == ["PodStillRunning"]
-
-
 async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -> None:
     world = await a_departure_of_unscoped_ids()
     world.stores.put_group(("bill", "rival"), rival(groupId="payments"))
@@ -234,23 +199,6 @@ async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> Non
     assert suspects(world) == {"u2"}
     world.restart()
     await world.settled(2)
-    zombie_of(world)
-    await world.settled(4)
-    assert not removed_living(world)
-
-
-async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_is_forgotten() -> None:
-    world = await OperatorWorld().started()
-    world.remove_object(2)
-    world.start(2, "u2b")
-    await world.settled(2)
-    before = world.status
-    body = dict(world.kube.objects["staticgroups", *KEY])
-    del body["status"]
-    world.stores.put_group(KEY, world.kube.put_object("staticgroups", body))
-    assert world.reconciler.memories.is_overwritten(KEY)
-    assert not (await world.round()).failed
-    assert world.status == before
     zombie_of(world)
     await world.settled(4)
     assert not removed_living(world)

@@ -219,15 +219,6 @@ def in_deletion(world: OperatorWorld, **changes: Any) -> OperatorWorld:
     return world
 
 
-async def test_statefulset_that_is_deleted_in_the_foreground_is_no_news_while_its_pods_live() -> None:
-    world = in_deletion(await OperatorWorld().started())
-    await world.settled(3)
-    assert guards(world) == ["PodStillRunning"] * 3
-    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
-    assert world.kube.events == []
-    assert world.left == []
-
-
 async def test_statefulset_that_is_deleted_in_the_foreground_leaves_with_the_hold_of_one_that_vanished() -> None:
     """It is often created again at once, as by a replacement of an immutable field."""
     world = in_deletion(await OperatorWorld().started())

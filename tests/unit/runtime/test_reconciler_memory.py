@@ -130,24 +130,6 @@ async def test_suspect_is_remembered_though_its_member_left_and_its_id_is_not_wa
     assert guards(world) == ["Suspect"]
 
 
-async def test_removed_member_that_is_back_after_its_seat_was_described_empty_is_removed_again() -> None:
-    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was
-    described between."""
-    world = await departing()
-    member_id = world.kafka.members[world.id_of(2)]
-    await world.round()
-    world.kafka.fail_over("2@10.0.0.2:9092")
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    assert world.status.settling[0].settled_at is None
-    world.kafka.fail_over("1@10.0.0.1:9092")
-    assert world.kafka.members[world.id_of(2)] == member_id
-    world.now_s += 1
-    await world.settled(2)
-    assert [m for m, _ in world.left] == [member_id, member_id]
-    assert guards(world) == []
-
-
 async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     world = OperatorWorld()
     broken = static_group()

@@ -64,10 +64,7 @@ async def test_lease_lost_between_plan_and_leave_means_no_leave_and_no_status() 
     world = await departing()
     writes, events = len(world.kube.status_writes), len(world.kube.events)
 
-    def lose() -> None:
-        world.is_holder = False
-
-    world.pods.after_chain = lose
+    world.pods.after_chain = world.lose_lease
     await world.round()
     assert world.did("barrier")
     assert not world.did("leave")
@@ -78,10 +75,7 @@ async def test_lease_lost_while_the_leave_is_on_its_way_means_no_status_and_the_
     world = await departing()
     writes = len(world.kube.status_writes)
 
-    def lose() -> None:
-        world.is_holder = False
-
-    world.kafka.before["leave"] = lose
+    world.kafka.before["leave"] = world.lose_lease
     await world.round()
     assert len(world.kube.status_writes) == writes
     world.is_holder = True
@@ -94,10 +88,7 @@ async def test_lease_lost_while_an_event_is_posted_means_no_status() -> None:
     world = await departing(removal={"policy": "Never"})
     writes = len(world.kube.status_writes)
 
-    def lose() -> None:
-        world.is_holder = False
-
-    world.kube.before["post_event"] = lose
+    world.kube.before["post_event"] = world.lose_lease
     await world.round()
     assert world.did("post_event")
     assert not world.is_holder

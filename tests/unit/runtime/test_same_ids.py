@@ -111,11 +111,16 @@ def method(world: OperatorWorld) -> str:
     return world.injected.method.value
 
 
-async def test_next_pods_get_no_id_that_another_staticgroup_issued_first() -> None:
+async def test_next_pods_get_no_id_that_another_staticgroup_issued_first_until_it_is_gone() -> None:
     world = await a_conflict("2001-01-01T00:00:00Z")
     assert method(world) == "None"
     world.tells("Ready", "False", "ConflictingStaticGroups", "new pods of this one get no id")
     world.tells("Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template")
+    assert (world.members.joined, world.members.foreign) == (3, 0), "pods that run keep their ids"
+    world.stores.drop_group(("shop", "twin"), "uid-twin")
+    await world.settled(2)
+    assert method(world) == "Policy"
+    assert world.condition("Ready")[0] == "True"
 
 
 async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
@@ -123,11 +128,6 @@ async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
     assert method(world) == "Policy"
     assert world.condition("Ready")[1] == "ConflictingStaticGroups"
     assert "no id" not in world.condition("Ready")[2]
-
-
-async def test_pods_that_run_keep_their_ids_and_are_members_as_ever() -> None:
-    world = await a_conflict("2001-01-01T00:00:00Z")
-    assert (world.members.joined, world.members.foreign) == (3, 0)
 
 
 async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() -> None:
@@ -138,14 +138,6 @@ async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() ->
     (finding,) = (e for e in world.status.exceptions if e.kind.value == "WithoutId")
     assert "change the id template" in finding.message
     assert "restart" not in finding.message
-
-
-async def test_ids_are_given_again_once_the_other_one_is_gone() -> None:
-    world = await a_conflict("2001-01-01T00:00:00Z")
-    world.stores.drop_group(("shop", "twin"), "uid-twin")
-    await world.settled(2)
-    assert method(world) == "Policy"
-    assert world.condition("Ready")[0] == "True"
 
 
 async def test_template_that_was_never_issued_is_not_remembered() -> None:

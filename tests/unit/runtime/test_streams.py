@@ -68,21 +68,6 @@ async def test_all_threads_of_a_scaled_down_pod_leave_in_one_round_after_the_rea
     assert len(world.left) == 3
 
 
-async def test_removal_from_a_streams_group_is_settled_when_the_epochs_are_equal() -> None:
-    world = await running()
-    world.scale(2)
-    world.end(2)
-    away = [world.kafka.members[i] for i in thread_ids(world, 0)]
-    await world.round()
-    world.kafka.epoch += 1
-    world.kafka.lagging = set(away)
-    await world.settled(3)
-    assert world.condition("RemovalSettled")[0] == "False"
-    world.kafka.lagging = set()
-    await world.settled(2)
-    assert world.condition("RemovalSettled")[0] == "True"
-
-
 async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its_pod_lives_again() -> None:
     world = await running()
     world.declare(edited(world, identity={"membersPerPod": 2}))
