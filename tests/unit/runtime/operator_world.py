@@ -38,17 +38,13 @@ Json = dict[str, Any]
 def static_group(uid: str = "sg-1", generation: int = 1, **spec: Any) -> Json:
     body: Json = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND,
         "metadata": {
-            "namespace": "shop",
-            "name": "orders",
-            "uid": uid,
-            "generation": generation,
+            "namespace": "shop", "name": "orders", "uid": uid, "generation": generation,
             "creationTimestamp": CREATED_AT,
         },
         "spec": body | {"protocol": "Classic"} | spec,
-    }
+    }  # fmt: skip
 
 
 def kafka_connection(**spec: Any) -> Json:
@@ -57,11 +53,9 @@ def kafka_connection(**spec: Any) -> Json:
         "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
     }
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KAFKA_CONNECTION_KIND,
-        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc-1", "generation": 1},
-        "spec": body | spec,
-    }
+        "apiVersion": names.API_VERSION, "kind": names.KAFKA_CONNECTION_KIND,
+        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc-1", "generation": 1}, "spec": body | spec,
+    }  # fmt: skip
 
 
 class OperatorWorld:
@@ -130,14 +124,9 @@ class OperatorWorld:
             clock_ahead_s=lambda: self.clock_ahead_s,
         )
         executor = Executor(
-            kafka=self.kafka,
-            stores=self.stores,
-            connections=self.connections,
-            narrator=narrator,
-            may_write=lambda: self.is_holder,
-            note_problem=gatherer.note_problem,
-            now_s=lambda: self.now_s,
-        )
+            kafka=self.kafka, stores=self.stores, connections=self.connections, narrator=narrator,
+            may_write=lambda: self.is_holder, note_problem=gatherer.note_problem, now_s=lambda: self.now_s,
+        )  # fmt: skip
         memories = Memories(
             kube=self.kube,
             pods=self.pods,  # type: ignore[arg-type]
@@ -149,17 +138,10 @@ class OperatorWorld:
             monotonic_s=lambda: self.now_s - self.stepped_s,
         )
         return Reconciler(
-            gatherer=gatherer,
-            executor=executor,
-            stores=self.stores,
-            memories=memories,
-            narrator=narrator,
-            metrics=metrics,
-            may_write=lambda: self.is_holder,
-            now_s=lambda: self.now_s,
-            monotonic_s=lambda: self.now_s - self.stepped_s,
-            force_observe=self.force_observe,
-        )
+            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
+            metrics=metrics, may_write=lambda: self.is_holder, now_s=lambda: self.now_s,
+            monotonic_s=lambda: self.now_s - self.stepped_s, force_observe=self.force_observe,
+        )  # fmt: skip
 
     def ask_kafka(self, kafka: Any) -> None:
         """Put another gateway to Kafka in the place of the reconciler's."""

@@ -58,7 +58,10 @@ async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remem
     assert in_force(world) == "{podName}-b7"
     assert len(templates(world)) == TEMPLATES_MAX
     assert templates(world)[-1] == "{podName}1." + world.scope
-    world.tells("Injected", "False", "IdentityInvalid", "{podName}-b8." + world.scope + " is one too many", "roll the pods that still carry earlier ids", "go back to it")
+    world.tells(
+        "Injected", "False", "IdentityInvalid", "{podName}-b8." + world.scope + " is one too many",
+        "roll the pods that still carry earlier ids", "go back to it",
+    )  # fmt: skip
 
 
 async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled() -> None:

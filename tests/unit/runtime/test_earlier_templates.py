@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.kube.gateway import PodRead
-from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.problem import KubeProblem, problem_of
 from unit.core.builders import ended, pod_version
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
@@ -154,14 +154,7 @@ async def test_name_that_could_not_be_read_is_not_taken_for_free() -> None:
     read_pod = world.kube.read_pod
 
     async def refuses_web_2(namespace: str, name: str) -> PodRead | KubeProblem:
-        problem = KubeProblem(
-            kind=KubeProblemKind.UNAVAILABLE,
-            verb="get",
-            resource="pods",
-            namespace=namespace,
-            status=503,
-            message="try later",
-        )
+        problem = problem_of(503, verb="get", resource="pods", namespace=namespace)
         return problem if name == "web-2" else await read_pod(namespace, name)
 
     world.kube.read_pod = refuses_web_2  # type: ignore[method-assign]
@@ -292,13 +285,10 @@ async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld)
 @pytest.mark.parametrize(
     "what",
     [
-        keeps_a_member,
-        keeps_a_pod,
-        keeps_a_suspect,
-        keeps_what_was_out_of_sight,
+        keeps_a_member, keeps_a_pod, keeps_a_suspect, keeps_what_was_out_of_sight,
         keeps_a_pod_of_which_nobody_sees_what_it_carries,
     ],
-)
+)  # fmt: skip
 async def test_earlier_template_stays_while_something_may_have_its_ids(
     what: Callable[[OperatorWorld], Awaitable[None]],
 ) -> None:

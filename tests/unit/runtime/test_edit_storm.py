@@ -9,7 +9,6 @@ import pytest
 
 from staticgroup.api import names
 from staticgroup.kube.problem import problem_of
-from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.memory.memory import RACE_PAUSES_S, RACE_REQUEUE_S
 from staticgroup.runtime.memory.pace import EDITS_PACE_S
 from staticgroup.runtime.work_queue import WorkQueue
@@ -18,7 +17,6 @@ from .operator_world import KEY, OperatorWorld, kafka_connection, static_group
 
 pytestmark = pytest.mark.looptime
 ROUNDS = 10
-
 TRIES = len(RACE_PAUSES_S)
 
 
@@ -194,7 +192,8 @@ async def test_writes_of_the_status_itself_are_no_such_storm() -> None:
 
 
 # a renewal of the Lease that comes late: the holder may not write for a moment, no other replica had the Lease, and
-# nothing is lost
+# nothing is lost; `ActiveLease.run` reports only changes that it sees between two of its attempts, so no new term
+# begins, and whatever was due meanwhile has to come again by itself
 
 
 CONNECTION = ("shop", "kafka")
@@ -216,17 +215,11 @@ async def test_round_that_falls_into_the_moment_is_held_afterwards() -> None:
     assert world.status.observed_generation == 2
 
 
-def reporter_of(world: OperatorWorld) -> ConnectionReporter:
-    body = kafka_connection()
-    world.stores.put_connection(CONNECTION, body)
-    world.kube.put_object(names.KAFKA_CONNECTION_PLURAL, body)
-    return world.reporter()
-
-
 @pytest.mark.parametrize("is_late_at_once", [True, False], ids=["from the start", "while the brokers are asked"])
 async def test_connection_gets_its_status_afterwards(is_late_at_once: bool) -> None:
     world = OperatorWorld()
-    reporter = reporter_of(world)
+    world.kube.put_object(names.KAFKA_CONNECTION_PLURAL, kafka_connection())
+    reporter = world.reporter()
     world.is_holder = not is_late_at_once
     probe = world.kafka.probe
 

@@ -89,7 +89,7 @@ HOLES = [("evil", f"hole{n}") for n in range(200)]
         (HOLES, 5, 0, "good"),
         ([("shop", f"hole{n}") for n in range(100)], 1, 600, "shop"),
     ],
-    ids=["many groups of one connection", "many connections of one tenant", "dead ones beside a live one of its tenant"],
+    ids=["many groups of one connection", "many connections of one tenant", "dead ones beside a live one"],
 )
 async def test_silent_brokers_delay_no_round_of_others(
     silent: list[Key], each: int, before_s: float, asks: str

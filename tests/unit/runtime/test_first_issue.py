@@ -69,15 +69,6 @@ async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessio
     assert injects(world)
 
 
-async def test_ids_that_pods_of_this_cluster_have_given_are_issued_again() -> None:
-    """The StaticGroup was deleted and created again; no operator watched in between."""
-    world = world_of(WRITTEN)
-    for n in range(3):
-        world.start(n)
-    await world.settled(2)
-    assert injects(world)
-
-
 async def test_client_that_appends_to_the_id_of_a_pod_here_is_explained_and_one_elsewhere_is_not() -> None:
     world = world_of(WRITTEN)
     for n in range(2):

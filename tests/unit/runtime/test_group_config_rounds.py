@@ -8,7 +8,7 @@ from typing import Any
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
 from support.bounds import altered, broker_bounds
 
-from .operator_world import OperatorWorld, static_group
+from .operator_world import OperatorWorld
 
 SETTING = "consumer.session.timeout.ms"
 TARGET_MS = 115_000
@@ -92,20 +92,6 @@ async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() 
     await read_again(world)
     assert held_ms(world) == TARGET_MS
     assert "somebody else" not in world.condition("TimeoutSufficient")[2]
-
-
-async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_namespaces() -> None:
-    world = consumers()
-    for namespace, own_ms in (("shop", 151_000), ("other", 250_000)):
-        other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
-        other["metadata"] |= {"namespace": namespace, "name": "returns"}
-        other["status"] = {"timeout": {"ownMs": own_ms, "source": "Structural"}}
-        world.stores.put_group((namespace, "returns"), other)
-    await world.round()
-    assert sent(world) == [("orders", f"{SETTING}=151000")]
-    assert world.timeout.own_ms == TARGET_MS
-    assert world.timeout.recommended is not None
-    assert world.timeout.recommended.target_ms == TARGET_MS
 
 
 async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after_five_minutes() -> None:

@@ -12,18 +12,7 @@ from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from unit.kube.raw_objects import eventually
 
 from .operator_world import KEY
-from .process_world import (
-    CONNECTIONS,
-    GROUPS,
-    KAFKA,
-    LEASE,
-    LEASE_PATH,
-    Cluster,
-    departed,
-    left,
-    take_lease,
-    writes,
-)
+from .process_world import CONNECTIONS, GROUPS, KAFKA, LEASE, LEASE_PATH, Cluster, departed, left, take_lease, writes
 
 
 async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(cluster: Cluster) -> None:
@@ -114,7 +103,8 @@ async def test_lease_that_was_deleted_begins_new_watches(cluster: Cluster) -> No
         await eventually(lambda: operator.pods.names() not in ("", watch), 20)
 
 
-async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(cluster: Cluster) -> None:
+async def test_round_of_an_earlier_term_is_cut_off_and_the_next_term_waits_until_it_has_ended(cluster: Cluster) -> None:
+    """It would go on under the Lease of the new term and write what it remembers from before."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         may_end, described = asyncio.Event(), cluster.kafka.describe
@@ -133,40 +123,14 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
         operator.listener.request_round(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: cut, 20)
+        await eventually(lambda: cut == ["orders"], 20)
+        written = len([w for w in writes(cluster) if "staticgroups" in w])
         cluster.kafka.describe = described  # type: ignore[method-assign]
         take_lease(cluster, "")
         await eventually(operator.lease.holds, 20)
         renewals = writes(cluster).count(LEASE_PATH)
         await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3, 20)
         assert not operator.is_active
+        assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
         may_end.set()
         await eventually(lambda: operator.is_active, 20)
-
-
-async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(cluster: Cluster) -> None:
-    """It would go on under the Lease of the new term and write what it remembers from before."""
-    async with cluster.operating() as (operator, _):
-        await cluster.populated()
-        hanging, described = asyncio.Event(), cluster.kafka.describe
-        begun: list[str] = []
-        ended: list[str] = []
-
-        async def describe(settings: Any, group_id: str) -> Any:
-            begun.append(group_id)
-            try:
-                await hanging.wait()
-            finally:
-                ended.append(group_id)
-            return await described(settings, group_id)
-
-        cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator.listener.request_round(KEY)
-        await eventually(lambda: begun, 20)
-        take_lease(cluster, "somebody-else")
-        await eventually(lambda: ended == ["orders"], 20)
-        written = len([w for w in writes(cluster) if "staticgroups" in w])
-        take_lease(cluster, "")
-        await eventually(lambda: operator.is_active, 20)
-        assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
-        cluster.kafka.describe = described  # type: ignore[method-assign]

@@ -102,16 +102,6 @@ def node_a(machine: str, **metadata: object) -> dict[str, object]:
     }
 
 
-async def silent_nodes(cluster: Cluster) -> None:
-    """Let nobody follow Nodes (429 while their watch cache is made again, say), while pods are followed as ever."""
-    cluster.server.failing_paths.add("/api/v1/nodes")
-    for watch in [w for w in cluster.server.watches if w.resource == "nodes"]:
-        assert watch.transport is not None
-        watch.transport.abort()
-        cluster.server.watches.remove(watch)
-    await asyncio.sleep(0.2)
-
-
 @pytest.mark.parametrize("is_replaced", [False, True])
 async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(cluster: Cluster, is_replaced: bool) -> None:
     """m1 is cut off and runs web-2 on; m2 takes its Node over while an operator watches, as the premise asks. Then another process begins."""

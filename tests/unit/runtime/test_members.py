@@ -11,7 +11,7 @@ import pytest
 from staticgroup.api.resources.members import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import digest_of
-from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.problem import problem_of
 from support.bounds import broker_bounds
 
 from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
@@ -112,36 +112,22 @@ async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_
 # suspects -------------------------------------------------------------------------------------------------------------
 
 
-def kafka_is_away(world: OperatorWorld) -> None:
-    world.kafka.problems["describe"] = UNREACHABLE
-
-
 def workload_is_unreadable(world: OperatorWorld) -> None:
-    problem = KubeProblem(
-        kind=KubeProblemKind.UNAVAILABLE,
-        verb="get",
-        resource="statefulsets",
-        namespace="shop",
-        status=503,
-        message="later",
-    )
     world.stores.workloads.clear()
-    world.kube.problems["read_workload"] = problem
+    world.kube.problems["read_workload"] = problem_of(503, verb="get", resource="statefulsets", namespace="shop")
 
 
-def is_suspended(world: OperatorWorld) -> None:
-    world.declare(static_group(generation=2, suspend=True))
-
-
-def observes(world: OperatorWorld) -> None:
-    world.declare(static_group(generation=2, mode="Observe"))
-
-
-def barriers_fail(world: OperatorWorld) -> None:
-    world.pods.barrier_works = False
-
-
-@pytest.mark.parametrize("hurdle", [kafka_is_away, workload_is_unreadable, is_suspended, observes, barriers_fail])
+@pytest.mark.parametrize(
+    "hurdle",
+    [
+        lambda world: world.kafka.problems.update(describe=UNREACHABLE),
+        workload_is_unreadable,
+        lambda world: world.declare(static_group(generation=2, suspend=True)),
+        lambda world: world.declare(static_group(generation=2, mode="Observe")),
+        lambda world: setattr(world.pods, "barrier_works", False),
+    ],
+    ids=["Kafka is away", "the workload cannot be read", "suspended", "mode Observe", "barriers fail"],
+)
 async def test_suspects_are_remembered_whatever_else_a_round_comes_to(hurdle: Callable[[OperatorWorld], None]) -> None:
     world = await OperatorWorld().started()
     hurdle(world)
@@ -174,12 +160,10 @@ async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
         (60.0, {"session_timeouts_ms": (200_000,)}, 400.0),
     ],
     ids=[
-        "twice the session timeout of the pods",
-        "the setting",
-        "the grace of a pod",
+        "twice the session timeout of the pods", "the setting", "the grace of a pod",
         "the longest of the session timeouts",
     ],
-)
+)  # fmt: skip
 async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_grace(
     least_s: float, pod: dict[str, Any], settle_s: float
 ) -> None:

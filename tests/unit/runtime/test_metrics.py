@@ -158,22 +158,14 @@ def test_a_staticgroup_has_what_was_shown_last() -> None:
     gauge.show(("shop", "payments"), {("A",): 3})
     gauge.show(("shop", "orders"), {("B",): 4})
     (family,) = text_string_to_metric_families(generate_latest(registry).decode())
-    assert {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in family.samples} == {
-        ("orders", "B"): 4,
-        ("payments", "A"): 3,
-    }
+    assert {
+        (s.labels["staticgroup"], s.labels["guard"]): s.value for s in family.samples
+    } == {("orders", "B"): 4, ("payments", "A"): 3}
     gauge.show(("shop", "orders"), {})
     assert registry.get_sample_value("held", {"namespace": "shop", "staticgroup": "orders", "guard": "B"}) is None
     gauge.clear()
     (family,) = text_string_to_metric_families(generate_latest(registry).decode())
     assert family.samples == []
-
-
-def test_two_of_one_name_are_refused() -> None:
-    registry = CollectorRegistry()
-    GroupGauge("held", "What is held.", registry=registry)
-    with pytest.raises(ValueError, match="Duplicated"):
-        GroupGauge("held", "What is held.", registry=registry)
 
 
 @pytest.mark.parametrize("is_one_gone", [True, False], ids=["one is gone", "the Lease is lost"])

@@ -11,24 +11,13 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.resources.members import SUSPECT_IDS_MAX
 from staticgroup.cli.operator.plan_in_words import explained
-from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
-from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.problem import problem_of
 from unit.core.builders import ended, pod_version
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import (
-    LIVING,
-    away,
-    by_hand,
-    force_delete,
-    gap,
-    group_body,
-    left,
-    managed,
-    start_as,
-)
+from .stories import LIVING, away, by_hand, force_delete, gap, group_body, left, managed, start_as
 from .test_shared_workload import AUDIT, SharedWorld
 
 
@@ -146,9 +135,7 @@ async def test_read_that_failed_is_not_reported_as_a_statefulset_that_does_not_e
     world = await OperatorWorld().started()
     injected_ms = world.injected.session_timeout_ms if world.status.injected is not None else None
     del world.stores.workloads["shop", "web"]
-    world.kube.problems["read_workload"] = KubeProblem(
-        kind=next(iter(KubeProblemKind)), verb="get", resource="statefulsets", message="it did not answer"
-    )
+    world.kube.problems["read_workload"] = problem_of(503, verb="get", resource="statefulsets")
     await world.round()
     assert "does not exist" not in world.condition("WorkloadFound")[2]
     assert world.condition("WorkloadFound")[:2] == ("Unknown", "WorkloadUnreadable")
@@ -159,37 +146,13 @@ async def test_read_that_failed_is_not_reported_as_a_statefulset_that_does_not_e
     assert "StatefulSet web cannot be read." in explained(spec, snapshot, decided, world.now_s)
 
 
-async def test_round_after_the_read_goes_on_as_if_nothing_had_been() -> None:
-    world = await OperatorWorld().started()
-    known = world.stores.workloads.pop(("shop", "web"))
-    world.kube.problems["read_workload"] = KubeProblem(
-        kind=next(iter(KubeProblemKind)), verb="get", resource="statefulsets", message="it did not answer"
-    )
-    await world.round()
-    world.kube.problems.clear()
-    world.stores.workloads["shop", "web"] = known
-    await world.departs(4)
-    assert [i for _, i in world.left] == [world.id_of(2)]
-
-
 # advice about pods of namespaces that may belong to another tenant never says to delete them
-
-
-def same_app(ordinal: int, instance_id: str) -> PodVersion:
-    """Return a pod of a StatefulSet of the same name in the namespace of another tenant; no StaticGroup there names its
-    group."""
-    values = {
-        "namespace": "tenant-1",
-        "name": f"web-{ordinal}",
-        "instance_ids": frozenset({instance_id}),
-        "ids_are_fixed": True,
-    }
-    return pod_version(ordinal, f"tenant-1-{ordinal}", **values)
 
 
 async def advice(world: OperatorWorld) -> str:
     """Return the message about web-2, which has ended while a pod of another tenant may be its member."""
-    world._happens(same_app(2, world.id_of(2)))
+    carried = {"instance_ids": frozenset({world.id_of(2)}), "ids_are_fixed": True}
+    world._happens(pod_version(2, "tenant-1-2", namespace="tenant-1", name="web-2", **carried))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
     await world.departs(4)

@@ -13,17 +13,7 @@ from support.fake_apiserver import BROKEN
 from unit.kube.raw_objects import eventually, pod
 
 from .operator_world import KEY, kafka_connection, static_group
-from .process_world import (
-    CONNECTIONS,
-    GROUPS,
-    KAFKA,
-    LEASE,
-    STATEFUL_SETS,
-    Cluster,
-    Json,
-    left,
-    stateful_set,
-)
+from .process_world import CONNECTIONS, GROUPS, KAFKA, LEASE, STATEFUL_SETS, Cluster, Json, left, stateful_set
 
 
 async def test_scale_down_ends_with_exactly_the_departed_member_gone(cluster: Cluster) -> None:
@@ -52,7 +42,7 @@ async def test_pods_of_a_staticgroup_that_vanish_without_proof_are_counted_by_wh
 
 @pytest.mark.parametrize("status", [0, BROKEN, 403, 429, 503])
 async def test_scale_down_while_no_operator_runs_is_finished_by_the_next_process(cluster: Cluster, status: int) -> None:
-    """The watch resumes from the position in the Lease, also where its first readings fail: nothing has come and gone unseen."""
+    """The watch resumes from the position in the Lease, also where its first readings fail: nothing went unseen."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         watch = await cluster.stored_watch(operator)

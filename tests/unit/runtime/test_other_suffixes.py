@@ -50,12 +50,9 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
 async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_and_injects_nothing() -> None:
     """Each round ended in AmbiguousIdentityError: no condition said so, and the status stayed as before the edit."""
     twice = {
-        "preset": "Custom",
-        "suffix": "Custom",
-        "membersPerPod": 2,
-        "customSuffixes": ["-a-b", "-b"],
+        "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
         "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
-    }
+    }  # fmt: skip
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, identity=twice))
     await world.settled(2)
@@ -110,12 +107,9 @@ async def test_live_pod_whose_client_makes_an_earlier_templates_id_of_its_own_is
         world.end(ordinal)
         carried = f"web-{ordinal}.{world.scope}"
         unbound = {
-            "node_name": "",
-            "phase": "Pending",
-            "started_containers": frozenset(),
-            "required": (),
+            "node_name": "", "phase": "Pending", "started_containers": frozenset(), "required": (),
             "ready_since_s": None,
-        }
+        }  # fmt: skip
         for changes in (unbound, {}):
             world.start(ordinal, f"u{ordinal}b", joins=False, **({"instance_ids": frozenset({carried})} | changes))
         world.kafka.join(f"{carried}-0")

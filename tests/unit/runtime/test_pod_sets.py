@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
@@ -43,12 +42,9 @@ class PodSetWorld(OperatorWorld):
         generation = getattr(self, "generation", 2) + 1
         self.generation = generation
         view = workload(
-            len(ordinals),
-            metadata_generation=generation,
-            observed_generation=generation,
-            current_revision="",
+            len(ordinals), metadata_generation=generation, observed_generation=generation, current_revision="",
             update_revision="",
-        )
+        )  # fmt: skip
         view = replace(view, kind=STRIMZI_POD_SET, listed=ordinals, start=min(ordinals, default=0), **changes)
         self.kube.workloads["shop", "web"] = view
 
@@ -79,13 +75,6 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     world.tells("RemovalSettled", "False", "RemovalHeld", "kubectl -n shop delete pod web-1")
 
 
-async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
-    world = await PodSetWorld().started(3)
-    world.end(2)
-    await world.settled(6, step_s=30)
-    assert left(world) == []
-
-
 @pytest.mark.parametrize("listed", [(), (0, 1, 2)])
 async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_what_to_install(
     listed: tuple[int, ...],
@@ -97,7 +86,11 @@ async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_wha
     world.kube.problems["read_workload"] = UNSERVED
     await world.settled(4)
     assert left(world) == []
-    world.tells("WorkloadFound", "Unknown", "WorkloadUnreadable", "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet", "install Strimzi's cluster operator", "chart value workloads.strimzi")
+    world.tells(
+        "WorkloadFound", "Unknown", "WorkloadUnreadable",
+        "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet",
+        "install Strimzi's cluster operator", "chart value workloads.strimzi",
+    )  # fmt: skip
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     assert "StrimziPodSet web cannot be read." in explained(
         spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s
@@ -237,11 +230,3 @@ async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_
     await world.settled(2)
     message = world.tells("Injected", "False", "PodsWithoutId", "no roll gives web-1234567890 one")
     assert "manual-rolling-update" not in message
-
-
-def test_a_workload_of_two_kinds_is_stored_under_two_names() -> None:
-    world = PodSetWorld()
-    world.stores.put_workload(workload(1))
-    world.stores.put_workload(replace(workload(2), kind=STRIMZI_POD_SET, listed=(0, 1)))
-    assert len(world.stores.workloads) == 2
-    assert WorkloadRef.model_validate(REF).kind == STRIMZI_POD_SET.kind

@@ -8,6 +8,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
+
 from staticgroup.api.resources.status import Writer
 from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
@@ -81,8 +83,7 @@ async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members(
 
 
 async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_the_staticgroup() -> None:
-    exclusive = {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}}
-    world = OperatorWorld(**exclusive)
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
     world.template = "web-{ordinal}"
     await world.started()
     world.remove_object(2)
@@ -253,14 +254,12 @@ async def test_new_staticgroup_does_not_inherit_the_suspects_of_another_scope() 
     assert [i for _, i in world.left] == [world.id_of(2)]
 
 
-async def test_suspect_that_may_be_younger_than_the_scope_stays_one() -> None:
+@pytest.mark.parametrize(
+    ("after_s", "spec"), [(5, {}), (600, {"identity": {"template": "{podName}", "exclusive": True}})],
+    ids=["young", "unscoped"],
+)  # fmt: skip
+async def test_suspect_that_may_carry_an_id_of_the_new_one_stays_one(after_s: float, spec: dict[str, Any]) -> None:
     """Clocks differ, and an id without a scope may be as old as it likes."""
-    world = await reborn(5)
-    assert world.left == []
-    assert guards(world) == ["Suspect"]
-
-
-async def test_suspect_of_an_id_without_scope_is_inherited() -> None:
-    world = await reborn(600, identity={"template": "{podName}", "exclusive": True})
+    world = await reborn(after_s, **spec)
     assert world.left == []
     assert guards(world) == ["Suspect"]

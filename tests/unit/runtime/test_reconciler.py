@@ -33,21 +33,15 @@ async def test_ordinals_that_move_again_and_again_are_remembered_in_a_status_tha
 async def test_removal_follows_describe_then_reads_then_barrier_then_chains_then_leave() -> None:
     """Design of the evidence chain; every other order has a counter-example."""
     world = await departing()
+    described = world.kafka.members[world.id_of(2)]
     await world.round()
+    assert world.left == [(described, world.id_of(2))]
     steps = [step for step, *_ in world.journal]
     safe = ["describe", "read_workload", "read_pod", "barrier", "chain", "leave"]
     last = {step: len(steps) - 1 - steps[::-1].index(step) for step in safe}
     assert sorted(safe, key=last.__getitem__) == safe
     assert steps.index("describe") < min(steps.index(s) for s in safe[1:])
     assert (steps.count("describe"), steps.count("leave")) == (1, 1)
-
-
-async def test_leave_carries_the_pair_that_was_described_and_nothing_else() -> None:
-    world = await departing()
-    described = world.kafka.members[world.id_of(2)]
-    await world.round()
-    assert world.left == [(described, world.id_of(2))]
-    assert world.id_of(2) not in world.kafka.members
 
 
 async def test_member_that_joins_between_describe_and_leave_is_never_removed() -> None:
@@ -162,15 +156,6 @@ async def test_old_ids_leave_at_once_after_a_change_of_template_when_the_new_pod
     assert set(world.kafka.members) == {f"web-{n}.x.{world.scope}" for n in range(3)}
 
 
-async def test_old_ids_wait_after_a_change_of_template_when_the_new_pods_read_their_ids_from_annotations() -> None:
-    """A pod of that name is there that may hold the id."""
-    world = await OperatorWorld().started()
-    await renamed(world, ids_are_fixed=False)
-    await world.settled(8)
-    assert world.left == []
-    assert guards(world) == [Guard.POD_PRESENT] * 3
-
-
 async def test_old_ids_leave_after_a_restart_that_did_not_see_the_new_pods_begin() -> None:
     world = await OperatorWorld().started()
     await renamed(world, hold_s=600)
@@ -197,18 +182,6 @@ async def test_old_id_that_a_debug_container_of_the_new_pod_takes_waits() -> Non
     await world.settled(8)
     assert {i for _, i in world.left} == {world.id_of(0), world.id_of(1)}
     assert guards(world) == ["PodStillRunning"]
-
-
-async def test_old_id_leaves_when_its_ordinal_is_scaled_away_after_a_change_of_template() -> None:
-    world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
-    await world.round()
-    world.end(2)
-    new_id = f"web-2.x.{world.scope}"
-    world.start(2, "n2", joins=False, instance_ids=frozenset({new_id}))
-    world.kafka.join(new_id)
-    await world.departs(3, "n2")
-    assert {i for _, i in world.left} == {world.id_of(2), new_id}
 
 
 def in_deletion(world: OperatorWorld, **changes: Any) -> OperatorWorld:

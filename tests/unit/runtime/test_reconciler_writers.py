@@ -159,10 +159,9 @@ async def test_refused_leave_names_the_missing_right() -> None:
 async def test_problem_of_the_whole_request_is_reported_and_tried_again() -> None:
     world = await departing()
     world.kafka.problems["leave"] = KafkaProblem(
-        kind=KafkaProblemKind.NOT_AUTHORIZED,
-        message="grant READ on Group 'orders' to User:operator",
+        kind=KafkaProblemKind.NOT_AUTHORIZED, message="grant READ on Group 'orders' to User:operator",
         missing_acl="READ on Group 'orders'",
-    )
+    )  # fmt: skip
     await world.round()
     assert "READ on Group 'orders'" in world.condition("Authorized")[2]
     del world.kafka.problems["leave"]

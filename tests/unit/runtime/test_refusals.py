@@ -56,8 +56,7 @@ async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
     [
         (UNDECLARED, KubeProblemKind.UNDECLARED, "kubectl staticgroup crds | kubectl apply -f -"),
         (
-            refusal(400, "x: field not declared in schema"),
-            KubeProblemKind.UNDECLARED,
+            refusal(400, "x: field not declared in schema"), KubeProblemKind.UNDECLARED,
             "kubectl staticgroup crds | kubectl apply -f -",
         ),
         (refusal(422), KubeProblemKind.INVALID, "kubectl staticgroup crds | kubectl apply -f -"),
@@ -65,7 +64,7 @@ async def refused_world(problem: KubeProblem = UNDECLARED) -> OperatorWorld:
         (refusal(413), KubeProblemKind.TOO_LARGE, "split"),
         (refusal(500, "etcdserver: request is too large"), KubeProblemKind.TOO_LARGE, "split"),
     ],
-)
+)  # fmt: skip
 async def test_refusal_is_one_event_with_its_remedy_and_counted(
     problem: KubeProblem, kind: KubeProblemKind, remedy: str
 ) -> None:

@@ -65,19 +65,13 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         ),
     ],
     ids=[
-        "the older one keeps",
-        "whatever their names are",
-        "of one second the uid decides",
+        "the older one keeps", "whatever their names are", "of one second the uid decides",
         "an edit that is not in force gives up nothing that is injected",
-        "an edited template yields to ids that are injected",
-        "who yielded goes on to yield",
-        "ids that are set by hand are issued",
-        "ids of mode Observe may be",
-        "a watcher yields to who injects",
-        "another Kafka group",
-        "other ids",
+        "an edited template yields to ids that are injected", "who yielded goes on to yield",
+        "ids that are set by hand are issued", "ids of mode Observe may be", "a watcher yields to who injects",
+        "another Kafka group", "other ids",
     ],
-)
+)  # fmt: skip
 def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expected: set[str]) -> None:
     assert yields(a, b) == expected
     assert yields(b, a) == expected
@@ -115,7 +109,9 @@ async def test_next_pods_get_no_id_that_another_staticgroup_issued_first_until_i
     world = await a_conflict("2001-01-01T00:00:00Z")
     assert method(world) == "None"
     world.tells("Ready", "False", "ConflictingStaticGroups", "new pods of this one get no id")
-    world.tells("Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template")
+    world.tells(
+        "Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template"
+    )
     assert (world.members.joined, world.members.foreign) == (3, 0), "pods that run keep their ids"
     world.stores.drop_group(("shop", "twin"), "uid-twin")
     await world.settled(2)

@@ -55,7 +55,9 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_w
         world.start(n, joins=False, instance_ids=frozenset({world.id_of(0)}))
     world.kafka.join(world.id_of(0))
     await later(world, 3600)
-    message = world.tells("Injected", "False", "PodsWithoutId", "some carry the id of web-0, and the members of one id fence each other")
+    message = world.tells(
+        "Injected", "False", "PodsWithoutId", "some carry the id of web-0, and the members of one id fence each other"
+    )
     assert message.endswith(
         f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
     )
@@ -209,8 +211,7 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
     assert world.condition("RemovalSettled")[1:] == (
-        "Removed",
-        "1 departed member was removed, and a later read of the group confirmed it.",
+        "Removed", "1 departed member was removed, and a later read of the group confirmed it."
     )
 
 

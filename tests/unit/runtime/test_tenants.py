@@ -87,16 +87,11 @@ def shared(**allowed: Any) -> Changed:
         (SHARED, shared(names=["evil"], groupPrefixes=["evil-"])),
     ],
     ids=[
-        "no such connection",
-        "brokers that never answered",
-        "nor do those that are said to be ours",
-        "brokers of another cluster",
-        "brokers that tell none",
-        "no such connection of the whole cluster",
-        "it does not allow the namespace",
-        "it does not allow the group",
+        "no such connection", "brokers that never answered", "nor do those that are said to be ours",
+        "brokers of another cluster", "brokers that tell none", "no such connection of the whole cluster",
+        "it does not allow the namespace", "it does not allow the group",
     ],
-)
+)  # fmt: skip
 async def test_no_staticgroup_of_another_namespace_holds_a_removal(
     spec: Json, connection: Changed, names_ids: str
 ) -> None:
@@ -149,11 +144,10 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
     carried = frozenset({world.id_of(2)})
     world._happens(
         replace(
-            pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""),
-            namespace="evil",
+            pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""), namespace="evil",
             name="idle-2",
-        )
-    )
+        ),
+    )  # fmt: skip
     world.kafka.join(world.id_of(2), "the-other-process")
     await departs(world)
     assert (world.left, guards(world)) == ([], ["PodStillRunning"])
@@ -168,11 +162,9 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
 async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: str, method: str) -> None:
     world = OperatorWorld(identity={"scope": SCOPE})
     tenant(
-        world,
-        mode=mode,
-        identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
+        world, mode=mode, identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
         workloadRef={"name": "web"},
-    )
+    )  # fmt: skip
     await world.settled(3)
     assert world.injected.method.value == "Policy"
 

@@ -18,11 +18,6 @@ SCOPE = "5ca1ab1e"
 WRITTEN: dict[str, Any] = {"identity": {"scope": SCOPE}}
 
 
-async def test_ids_have_the_scope_that_was_written() -> None:
-    world = await OperatorWorld(**WRITTEN).started()
-    assert (world.scope, world.injected.id_template) == (SCOPE, f"{{podName}}.{SCOPE}")
-
-
 async def test_member_that_joined_before_the_watch_was_whole_may_be_of_an_unseen_pod() -> None:
     """Ids with a written scope may be older than the StaticGroup."""
     world = OperatorWorld(**WRITTEN)
@@ -31,20 +26,6 @@ async def test_member_that_joined_before_the_watch_was_whole_may_be_of_an_unseen
     await world.departs(5)
     assert left(world) == []
     assert guards(world) == ["JoinedBeforeWatch"]
-
-
-async def test_member_that_joins_once_the_watch_is_whole_is_removed_when_its_pod_has_ended() -> None:
-    world = OperatorWorld(**WRITTEN)
-    world.template = f"web-{{ordinal}}.{SCOPE}"
-    await world.started()
-    for _ in range(3):
-        world.now_s += 301
-        await world.settled(1)
-    world.end(2)
-    world.start(2, "u2b")
-    await world.settled(2)
-    await world.departs(5, "u2b")
-    assert left(world) == [world.id_of(2)]
 
 
 async def test_scope_of_the_status_may_be_written_later_and_changes_nothing() -> None:
@@ -129,4 +110,7 @@ async def test_neither_of_two_with_one_scope_removes_a_member_and_each_names_the
     await world.departs(5)
     assert left(world) == []
     assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]
-    world.tells("Ready", "False", "ConflictingStaticGroups", "StaticGroup bill/pay of this Kafka group has the same scope", "create it with another one")
+    world.tells(
+        "Ready", "False", "ConflictingStaticGroups", "StaticGroup bill/pay of this Kafka group has the same scope",
+        "create it with another one",
+    )  # fmt: skip

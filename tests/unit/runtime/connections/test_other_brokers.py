@@ -49,14 +49,11 @@ def refused(body: Json) -> Json:
         (connection("bill", STAGING, 2, 2), False),
     ],
     ids=[
-        "not edited",
-        "edited just now",
-        "the operator cannot reach the new brokers",
-        "the spec asks for the cluster that was there before",
-        "but the new brokers are of another one",
+        "not edited", "edited just now", "the operator cannot reach the new brokers",
+        "the spec asks for the cluster that was there before", "but the new brokers are of another one",
         "the new brokers are of the cluster that was there before",
     ],
-)
+)  # fmt: skip
 def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_cluster(edited: Json, may_be_the_same: bool) -> None:
     """`staging` is pointed at the brokers of `prod`; its next pods would fence those of `prod`."""
     stores = Stores()
