@@ -22,9 +22,8 @@ async def test_what_is_remembered_is_written_and_read_back() -> None:
     assert (before.watch or "").startswith(world.pods.watch_name)
     world.restart()
     await world.settled(2)
-    assert (
-        world.status.seats, world.status.suspects, world.status.watch
-    ) == (before.seats, before.suspects, before.watch)
+    after = world.status
+    assert (after.seats, after.suspects, after.watch) == (before.seats, before.suspects, before.watch)
     world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
     await world.settled(1)
     assert seat(world, 1).carriers == ["u1"]

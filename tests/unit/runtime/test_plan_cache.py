@@ -205,9 +205,8 @@ def unhashable_parts(kind: object, seen_types: set[object]) -> Iterator[object]:
         for found in typing.get_type_hints(kind).values():
             yield from unhashable_parts(found, seen_types)
     elif (origin := typing.get_origin(kind)) is not None:
-        if (
-            isinstance(origin, type) and origin.__hash__ is None
-        ) or origin in (collections.abc.Mapping, collections.abc.Sequence):
+        views = (collections.abc.Mapping, collections.abc.Sequence)
+        if (isinstance(origin, type) and origin.__hash__ is None) or origin in views:
             yield kind
         for found in typing.get_args(kind):
             yield from unhashable_parts(found, seen_types)

@@ -38,11 +38,8 @@ async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
     identity: Json, appended: tuple[str, ...]
 ) -> None:
     world = await OperatorWorld(identity=identity).started(PODS, *appended)
-    members = world.status.members
-    assert members is not None
-    assert (
-        members.expected, members.joined, members.foreign, members.missing
-    ) == (PODS * len(appended), PODS * len(appended), 0, 0)
+    members, all_of_them = world.members, PODS * len(appended)
+    assert (members.expected, members.joined, members.foreign, members.missing) == (all_of_them, all_of_them, 0, 0)
     assert world.condition("Ready")[0] == "True"
     assert await scaled_down(world) == set(appended)
 
