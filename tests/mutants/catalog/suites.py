@@ -37,7 +37,7 @@ ROUNDS = (
     "tests/unit/runtime/test_reconciler_memory.py",
     "tests/unit/runtime/test_secrets_in_rounds.py",
     )
-QUEUE = ("tests/unit/runtime/test_work_queue.py", "tests/unit/runtime/test_queue_spacing.py")
+QUEUE = ("tests/unit/runtime/test_work_queue.py",)
 REST = ("tests/unit/runtime/test_plan_cache.py",)
 FAIRNESS = ("tests/unit/runtime/test_fairness.py",)
 CUT = ("tests/unit/runtime/test_round_cut.py",)

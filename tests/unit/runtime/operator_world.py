@@ -7,12 +7,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.api.resources.status import StaticGroupStatus, Writer
+from staticgroup.api.resources.durable import InjectedStatus, Issued
+from staticgroup.api.resources.status import MembersStatus, StaticGroupStatus, Timeout, Writer
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.members.memory import SETTLE_MIN_S
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.runtime.connections.connections import Connections
+from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.executor import Executor
 from staticgroup.runtime.gather import Gatherer
 from staticgroup.runtime.memory.memory import Memories
@@ -36,17 +38,13 @@ Json = dict[str, Any]
 def static_group(uid: str = "sg-1", generation: int = 1, **spec: Any) -> Json:
     body: Json = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.STATIC_GROUP_KIND,
+        "apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND,
         "metadata": {
-            "namespace": "shop",
-            "name": "orders",
-            "uid": uid,
-            "generation": generation,
+            "namespace": "shop", "name": "orders", "uid": uid, "generation": generation,
             "creationTimestamp": CREATED_AT,
         },
         "spec": body | {"protocol": "Classic"} | spec,
-    }
+    }  # fmt: skip
 
 
 def kafka_connection(**spec: Any) -> Json:
@@ -55,11 +53,9 @@ def kafka_connection(**spec: Any) -> Json:
         "sasl": {"mechanism": "SCRAM-SHA-512", "credentialsSecretRef": {"name": "kafka-user"}},
     }
     return {
-        "apiVersion": names.API_VERSION,
-        "kind": names.KAFKA_CONNECTION_KIND,
-        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc-1", "generation": 1},
-        "spec": body | spec,
-    }
+        "apiVersion": names.API_VERSION, "kind": names.KAFKA_CONNECTION_KIND,
+        "metadata": {"namespace": "shop", "name": "kafka", "uid": "kc-1", "generation": 1}, "spec": body | spec,
+    }  # fmt: skip
 
 
 class OperatorWorld:
@@ -128,14 +124,9 @@ class OperatorWorld:
             clock_ahead_s=lambda: self.clock_ahead_s,
         )
         executor = Executor(
-            kafka=self.kafka,
-            stores=self.stores,
-            connections=self.connections,
-            narrator=narrator,
-            may_write=lambda: self.is_holder,
-            note_problem=gatherer.note_problem,
-            now_s=lambda: self.now_s,
-        )
+            kafka=self.kafka, stores=self.stores, connections=self.connections, narrator=narrator,
+            may_write=lambda: self.is_holder, note_problem=gatherer.note_problem, now_s=lambda: self.now_s,
+        )  # fmt: skip
         memories = Memories(
             kube=self.kube,
             pods=self.pods,  # type: ignore[arg-type]
@@ -147,17 +138,10 @@ class OperatorWorld:
             monotonic_s=lambda: self.now_s - self.stepped_s,
         )
         return Reconciler(
-            gatherer=gatherer,
-            executor=executor,
-            stores=self.stores,
-            memories=memories,
-            narrator=narrator,
-            metrics=metrics,
-            may_write=lambda: self.is_holder,
-            now_s=lambda: self.now_s,
-            monotonic_s=lambda: self.now_s - self.stepped_s,
-            force_observe=self.force_observe,
-        )
+            gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
+            metrics=metrics, may_write=lambda: self.is_holder, now_s=lambda: self.now_s,
+            monotonic_s=lambda: self.now_s - self.stepped_s, force_observe=self.force_observe,
+        )  # fmt: skip
 
     def ask_kafka(self, kafka: Any) -> None:
         """Put another gateway to Kafka in the place of the reconciler's."""
@@ -184,6 +168,16 @@ class OperatorWorld:
         self.stores.drop_group(KEY, self.stores.group_uids[KEY])
         self.reconciler.forget(KEY)
 
+    def lose_lease(self) -> None:
+        self.is_holder = False
+
+    def reporter(self) -> ConnectionReporter:
+        """Return what writes the statuses of connections."""
+        return ConnectionReporter(
+            kube=self.kube, kafka=self.kafka, stores=self.stores, connections=self.connections,
+            may_write=lambda: self.is_holder, now_s=lambda: self.now_s,
+        )  # fmt: skip
+
     def scale(self, replicas: int, *, in_store: bool = True) -> None:
         """Scale the StatefulSet; `in_store` False: the watch of workloads has not delivered it."""
         view = scaled(self.kube.workloads.get(("shop", "web"), workload(2)), replicas)
@@ -201,8 +195,7 @@ class OperatorWorld:
     @property
     def scope(self) -> str:
         """The scope of the ids, once it was issued."""
-        assert self.status.injected is not None
-        return self.status.injected.scope
+        return self.injected.scope
 
     def id_of(self, ordinal: int) -> str:
         return self.template.format(ordinal=ordinal) or f"web-{ordinal}.{self.scope}"
@@ -262,15 +255,41 @@ class OperatorWorld:
         self.now_s += by_s
         self.stepped_s += by_s
 
-    async def started(self, pods: int = 3) -> OperatorWorld:
-        """Let ids be issued, pods start with them and members join."""
+    async def minutes(self, count: int) -> None:
+        """Run two rounds each minute."""
+        for _ in range(count):
+            await self.settled(2)
+            self.now_s += 60
+
+    async def begin(self, pods: int, *appended: str, last: Json | None = None, **changes: Any) -> None:
+        """Let ids be issued and pods start with them; each text is what one member of every pod appends to its id, and
+        `last` is what is other of the last pod."""
         self.scale(pods)
         await self.round()
         for ordinal in range(pods):
-            self.start(ordinal)
+            own = last or {} if ordinal == pods - 1 else {}
+            self.start(ordinal, **({"joins": not appended} | changes | own))
+            for text in appended:
+                self.kafka.join(self.id_of(ordinal) + text)
+
+    async def started(self, pods: int = 3, *appended: str, **changes: Any) -> OperatorWorld:
+        """Let ids be issued, pods start with them and members join, five minutes ago."""
+        await self.begin(pods, *appended, **changes)
         self.now_s += 300
         await self.settled(2)
         return self
+
+    async def loses(self, rounds: int) -> None:
+        """Let web-2 be scaled away and be deleted by force, so that its process may live."""
+        self.scale(2)
+        self.remove_object(2)
+        await self.settled(rounds)
+
+    async def departs(self, rounds: int, uid: str = "") -> None:
+        """Let web-2 be scaled away and end gracefully, and give the operator some rounds."""
+        self.scale(2)
+        self.end(2, uid)
+        await self.settled(rounds)
 
     def restart(self, *, watch_name: str = "") -> None:
         """Replace the operator process by a new one; `watch_name` is given when its watch could not resume."""
@@ -290,6 +309,33 @@ class OperatorWorld:
         """The status as the API server has it."""
         body = self.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
         return StaticGroupStatus.model_validate(body.get("status") or {})
+
+    @property
+    def injected(self) -> InjectedStatus:
+        assert self.status.injected is not None
+        return self.status.injected
+
+    @property
+    def issued(self) -> Issued:
+        assert self.status.issued is not None
+        return self.status.issued
+
+    @property
+    def members(self) -> MembersStatus:
+        assert self.status.members is not None
+        return self.status.members
+
+    @property
+    def timeout(self) -> Timeout:
+        assert self.status.timeout is not None
+        return self.status.timeout
+
+    def tells(self, kind: str, status: str, reason: str, *parts: str) -> str:
+        """Check a condition and what its message holds; returns the message."""
+        *found, message = self.condition(kind)
+        assert found == [status, reason]
+        assert [part for part in parts if part not in message] == [], message
+        return message
 
     def condition(self, kind: str) -> tuple[str, str, str]:
         """Return status, reason and message of a condition."""

@@ -95,6 +95,24 @@ class Cluster:
             await asyncio.gather(task, return_exceptions=True)
             await transport.close()
 
+    async def stored_watch(self, operator: Operator) -> str:
+        """Wait until the Lease says where the next process goes on; returns the name of the watch."""
+        watch = operator.pods.names()
+        await eventually(lambda: watch in str(self.server.objects[LEASE]["metadata"].get("annotations")), 20)
+        return watch
+
+    async def carriers_are_known(self) -> None:
+        await eventually(lambda: "u2" in str(self.status.get("seats")), 20)
+
+    async def departs(self) -> None:
+        """Let web-2 be scaled away and end gracefully, and wait until its member has left."""
+        self.scale(2)
+        self.end(2)
+        await self.is_removed()
+
+    async def is_removed(self) -> None:
+        await eventually(lambda: self.id_of(2) not in self.kafka.members, 20)
+
     async def populated(self) -> None:
         """Let ids be issued and three pods start with them."""
         await eventually(lambda: "injected" in self.status, 20)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from unit.core.builders import pod_version
 
 from .operator_world import KEY, OperatorWorld
@@ -20,21 +19,6 @@ Json = dict[str, Any]
 def left(world: OperatorWorld) -> list[str]:
     """Return the instance ids that were removed, sorted."""
     return sorted(i for _, i in world.left)
-
-
-async def departs(world: OperatorWorld, rounds: int, uid: str = "") -> None:
-    """Let web-2 be scaled away and end gracefully, and give the operator some rounds."""
-    world.scale(2)
-    world.end(2, uid)
-    await world.settled(rounds)
-
-
-async def empty_seat(world: OperatorWorld) -> None:
-    """Let seat 2 be scaled away and its pod end, while its member cannot leave because no broker answers."""
-    world.kafka.problems["leave"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
 
 
 # gaps ----------------------------------------------------------------------------------------------------------------

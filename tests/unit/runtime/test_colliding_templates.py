@@ -12,7 +12,7 @@ from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, static_group
 from .stories import LIVING, force_delete, start_as
-from .test_earlier_templates import of_the_earlier_template, templates
+from .test_earlier_templates import first_ids, of_the_earlier_template, roll, templates
 
 
 def next_id(world: OperatorWorld, ordinal: int) -> str | None:
@@ -49,9 +49,8 @@ async def of_nine_templates() -> OperatorWorld:
 
 def in_force(world: OperatorWorld) -> str:
     """Return the template by which the next pods get ids, without the scope."""
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
-    return world.status.injected.id_template.removesuffix("." + world.scope)
+    assert world.injected.method.value == "Policy"
+    return world.injected.id_template.removesuffix("." + world.scope)
 
 
 async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remembered() -> None:
@@ -59,24 +58,16 @@ async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remem
     assert in_force(world) == "{podName}-b7"
     assert len(templates(world)) == TEMPLATES_MAX
     assert templates(world)[-1] == "{podName}1." + world.scope
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "IdentityInvalid")
-    assert "{podName}-b8." + world.scope + " is one too many" in message
-    assert "roll the pods that still carry earlier ids" in message
-    assert "go back to it" in message
+    world.tells(
+        "Injected", "False", "IdentityInvalid", "{podName}-b8." + world.scope + " is one too many",
+        "roll the pods that still carry earlier ids", "go back to it",
+    )  # fmt: skip
 
 
 async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled() -> None:
     world = await of_nine_templates()
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b7." + world.scope
-        world.start(ordinal, f"n{ordinal}")
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b7." + world.scope)
+    await world.minutes(3)
     assert in_force(world) == "{podName}-b8"
     assert templates(world) == ["{podName}-b7." + world.scope]
 
@@ -98,17 +89,11 @@ async def test_template_that_collides_with_what_the_client_appended_before(edits
     streams = {"template": "{scope}-{ordinal}", "suffix": "Streams"}
     plain = {"template": "{scope}-2-{ordinal}", "suffix": "None"}
     world = OperatorWorld(identity=streams)
-    world.scale(3)
     await world.round()
     world.template = world.scope + "-{ordinal}"
-    for ordinal in range(3):
-        world.start(ordinal, joins=False, ids_are_fixed=False)
-        world.kafka.join(f"{world.scope}-{ordinal}-1")
-    world.now_s += 300
-    await world.settled(3)
+    await world.started(3, "-1", ids_are_fixed=False)
     held_by_web_2 = f"{world.scope}-2-1"
-    assert world.status.members is not None
-    assert world.status.members.joined == 3
+    assert world.members.joined == 3
     if edits == 2:
         world.declare(static_group(generation=2, identity=streams | {"suffix": "None"}))
         await world.settled(2)
@@ -126,12 +111,7 @@ async def with_a_copy() -> OperatorWorld:
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
     await world.settled(2)
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b." + world.scope
-        world.start(ordinal, f"n{ordinal}")
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     return world
 
 
@@ -144,9 +124,7 @@ async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_
     if is_lost:
         force_delete(world, "canary-0")
     world.declare(static_group(generation=3))
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     world.kafka.join(held_by_the_copy, LIVING)
     world.scale(22)
     await world.settled(2)
@@ -156,14 +134,10 @@ async def test_earlier_template_stays_while_a_pod_of_another_name_has_its_id(is_
 async def test_earlier_template_is_forgotten_once_the_pod_of_another_name_that_had_its_id_has_ended() -> None:
     world = await with_a_copy()
     canary = world.kube.pods["shop", "canary-0"]
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}1." + world.scope]
     proof = replace(ended(0, "stray"), name="canary-0", instance_ids=canary.instance_ids, ids_are_fixed=True)
     world._happens(proof)
     world._happens(proof, is_deleted=True)
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == []

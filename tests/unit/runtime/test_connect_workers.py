@@ -31,45 +31,11 @@ def tell(world: OperatorWorld, *tasks: int, delay_ms: int = 0) -> None:
 
 
 async def joined(world: OperatorWorld) -> OperatorWorld:
-    world.scale(PODS)
-    await world.round()
-    for ordinal in range(PODS):
-        world.start(ordinal)
+    await world.begin(PODS)
     tell(world, 4, 4, 4)
     world.now_s += 300
     await world.settled(2)
     return world
-
-
-async def test_the_pods_of_workers_get_their_id_and_their_session_timeout_before_a_member_has_joined() -> None:
-    world = cluster()
-    await world.round()
-    injected = world.status.injected
-    assert injected is not None
-    assert [entry.name for entry in injected.env] == [
-        "STATICGROUP_CONNECT_INSTANCE_ID", "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS",
-    ]
-    assert injected.session_timeout_ms is not None
-
-
-async def test_stock_workers_are_seen_and_explained_and_left_alone_to_the_last_pod() -> None:
-    world = cluster()
-    await world.round()
-    for ordinal in range(2):
-        world.start(ordinal, joins=False)
-        world.kafka.members[""] = f"connect-{ordinal}"  # one is enough
-    world.now_s += 300
-    await world.settled(2)
-    assert world.condition("MembershipComplete")[:2] == ("False", "WorkersWithoutAgent")
-    assert world.status.members is not None
-    assert world.status.members.dynamic == 1
-    world.scale(0)
-    for ordinal in range(2):
-        world.end(ordinal)
-    world.now_s += 300
-    await world.settled()
-    assert world.left == []
-    assert world.kafka.members == {"": "connect-1"}
 
 
 async def test_a_worker_that_is_scaled_away_leaves_by_both_of_its_ids_and_what_it_held_is_waited_for() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, ReleaseOutcome
-from unit.core.builders import NODE
 from unit.core.crashes import backs_off, crashed, over, runs
 
 from .operator_world import KEY, OperatorWorld
@@ -21,11 +20,7 @@ async def consuming(crash_release: str | None = "Release", **spec: Any) -> Opera
     wanted = {"protocol": "Auto"} | ({} if crash_release is None else {"crashRelease": crash_release}) | spec
     world = OperatorWorld(**wanted)
     world.kafka.group_type = GroupType.CONSUMER
-    await world.round()
-    for ordinal in range(2):
-        world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(2, required=(runs(),), phase_written_at_s=world.now_s)
     world.now_s += 20
     return world
 
@@ -43,6 +38,12 @@ def crashes(world: OperatorWorld, ordinal: int = 0, *, seconds_ago: float = 0.5,
     shows(world, crashed(last_end=over(finished_at_s=ended_s)), ordinal, **changes)
 
 
+async def crashing() -> OperatorWorld:
+    world = await consuming()
+    crashes(world)
+    return world
+
+
 def shows(world: OperatorWorld, container: Any, ordinal: int = 0, **changes: Any) -> None:
     values = {"required": (container,), "ready_since_s": None, "phase_written_at_s": world.now_s} | changes
     world.start(ordinal, joins=False, **values)
@@ -56,9 +57,17 @@ def reasons(world: OperatorWorld) -> list[str]:
     return [e.reason for e in world.status.exceptions]
 
 
-async def test_member_of_a_crashed_process_is_released_and_its_restart_joins_with_the_seat_kept() -> None:
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_process_that_is_said_to_be_over_by_its_back_off_or_its_next_run_is_released(restarted: bool) -> None:
     world = await consuming()
-    crashes(world)
+    end = over(finished_at_s=world.now_s - 1)
+    shows(world, runs(run="b", restarts=1, after=end) if restarted else backs_off(last_end=end))
+    await world.round()
+    assert released(world) == [(GHOST, world.id_of(0))]
+
+
+async def test_member_of_a_crashed_process_is_released_and_its_restart_joins_with_the_seat_kept() -> None:
+    world = await crashing()
     await world.round()
     assert released(world) == [(GHOST, world.id_of(0))]
     assert GHOST in world.kafka.away
@@ -72,28 +81,13 @@ async def test_member_of_a_crashed_process_is_released_and_its_restart_joins_wit
 
 
 async def test_release_follows_describe_then_reads_then_barrier_then_chains_in_one_round() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     await world.round()
     steps = [step for step, *_ in world.journal]
     safe = ["describe", "read_workload", "read_pod", "barrier", "chain", "release"]
     last = {step: len(steps) - 1 - steps[::-1].index(step) for step in safe}
     assert sorted(safe, key=last.__getitem__) == safe
     assert (steps.count("describe"), steps.count("release")) == (1, 1)
-
-
-async def test_by_default_the_pod_is_named_and_no_member_is_released() -> None:
-    world = await consuming(None)
-    crashes(world)
-    await world.round()
-    assert released(world) == []
-    assert not world.did("release")
-    (missing,) = world.status.exceptions
-    assert (missing.pod_name, missing.reason) == ("web-0", "LockedOut")
-    assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
-    assert world.condition("Ready")[0] == "False"
-    assert world.status.members is not None
-    assert (world.status.members.joined, world.status.members.missing) == (1, 1)
 
 
 async def test_status_stays_the_same_while_the_pod_is_locked_out() -> None:
@@ -103,15 +97,6 @@ async def test_status_stays_the_same_while_the_pod_is_locked_out() -> None:
     writes = len(world.kube.status_writes)
     await world.settled(4, step_s=5)
     assert len(world.kube.status_writes) == writes
-
-
-@pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}, {"crashRelease": "Off"}])
-async def test_operator_that_may_not_act_sends_nothing(spec: dict[str, Any]) -> None:
-    world = await consuming()
-    edit(world, **spec)
-    crashes(world)
-    await world.settled(3)
-    assert released(world) == []
 
 
 async def test_forced_observe_sends_nothing() -> None:
@@ -124,15 +109,6 @@ async def test_forced_observe_sends_nothing() -> None:
     assert reasons(world) == ["LockedOut"]
 
 
-async def test_classic_group_needs_no_release() -> None:
-    world = await consuming()
-    world.kafka.group_type = GroupType.CLASSIC
-    crashes(world)
-    await world.settled(3)
-    assert released(world) == []
-    assert reasons(world) == []
-
-
 async def test_restarted_operator_remembers_since_when_the_member_was_there_and_releases_it() -> None:
     world = await consuming()
     world.restart()
@@ -143,29 +119,9 @@ async def test_restarted_operator_remembers_since_when_the_member_was_there_and_
     assert released(world) == [(GHOST, world.id_of(0))]
 
 
-async def test_operator_without_a_status_knows_of_no_member_that_it_was_there_before_the_crash() -> None:
-    world = await consuming()
-    crashes(world)
-    del world.kube.objects["staticgroups", *KEY]["status"]["seats"]
-    world.restart()
-    await world.settled(3)
-    assert released(world) == []
-
-
-async def test_member_that_was_described_only_shortly_before_its_crash_is_left_to_its_session() -> None:
-    world = await consuming()
-    world.kafka.join(world.id_of(0), "young")
-    await world.round()
-    world.now_s += 5
-    crashes(world)
-    await world.settled(2)
-    assert released(world) == []
-
-
 async def test_successor_that_joined_before_the_release_is_fenced_off_by_the_compare_and_set() -> None:
     """The round acts on what it described; a process that took the seat since has another member id."""
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     world.kafka.before["release"] = lambda: world.kafka.join(world.id_of(0), "its-successor") and None
     await world.round()
     assert [o for _, o in world.kafka.releases] == [ReleaseOutcome.FENCED]
@@ -187,46 +143,8 @@ async def test_end_that_arrives_while_the_group_is_described_is_acted_upon_at_on
     assert released(world) == [(GHOST, world.id_of(0))]
 
 
-async def test_pod_that_was_replaced_unseen_is_found_by_the_read_and_holds() -> None:
-    world = await consuming()
-    crashes(world)
-    world.pods.is_lagging = True
-    world.pods.barrier_works = False
-    world.start(0, "u0b", joins=False)
-    await world.round()
-    assert released(world) == []
-
-
-async def test_process_in_back_off_is_released_before_it_is_started_again() -> None:
-    world = await consuming()
-    shows(world, backs_off(last_end=over(finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0))]
-
-
-async def test_crash_that_is_reported_together_with_the_next_run_is_released() -> None:
-    world = await consuming()
-    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0))]
-
-
-async def test_second_crash_of_a_pod_is_released_too() -> None:
-    world = await consuming()
-    crashes(world)
-    await world.round()
-    shows(world, runs(run="b", restarts=1, after=over(finished_at_s=world.now_s - 1)))
-    world.kafka.join(world.id_of(0), "second")
-    await world.settled(2)
-    world.now_s += 60
-    shows(world, crashed(run="b", restarts=1, last_end=over(run="b", finished_at_s=world.now_s - 1)))
-    await world.round()
-    assert released(world) == [(GHOST, world.id_of(0)), ("second", world.id_of(0))]
-
-
 async def test_member_that_is_back_after_its_release_is_alive_and_left_alone() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     await world.round()
     world.kafka.away.clear()
     await world.settled(3)
@@ -236,8 +154,7 @@ async def test_member_that_is_back_after_its_release_is_alive_and_left_alone() -
 
 async def test_release_whose_answer_was_lost_is_not_sent_again() -> None:
     """The coordinator may have acted, and a member that comes back after that is alive."""
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
 
     async def lost() -> None:
         raise asyncio.CancelledError
@@ -251,8 +168,7 @@ async def test_release_whose_answer_was_lost_is_not_sent_again() -> None:
 
 
 async def test_release_that_could_not_be_sent_is_tried_again() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     world.kafka.problems["release"] = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
     await world.round()
     assert world.condition("Connected")[0] == "False"
@@ -263,16 +179,14 @@ async def test_release_that_could_not_be_sent_is_tried_again() -> None:
 
 
 async def test_replica_that_lost_its_lease_sends_nothing() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     world.kube.before["read_pod"] = lambda: setattr(world, "is_holder", False)
     await world.round()
     assert released(world) == []
 
 
 async def test_staticgroup_that_was_edited_since_the_round_began_sends_nothing() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     world.kube.before["read_pod"] = lambda: edit(world, crashRelease="Off")
     await world.round()
     assert released(world) == []
@@ -280,8 +194,7 @@ async def test_staticgroup_that_was_edited_since_the_round_began_sends_nothing()
 
 async def test_release_appears_as_event_audit_line_and_metrics(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", "staticgroup.audit")
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     await world.round()
     ((kind, reason, message),) = [e for e in world.kube.events if e[1] == "MemberReleased"]
     assert kind == "Normal"
@@ -298,42 +211,8 @@ async def test_release_appears_as_event_audit_line_and_metrics(caplog: pytest.Lo
     assert registry.get_sample_value("staticgroup_end_to_release_seconds_count") == 1
 
 
-async def test_release_that_is_not_allowed_names_the_right() -> None:
-    world = await consuming()
-    crashes(world)
-    world.kafka.release_outcome = ReleaseOutcome.NOT_AUTHORIZED
-    await world.round()
-    assert world.condition("Authorized")[:2] == ("False", "ReadGroupDenied")
-    assert [e for _, e, _ in world.kube.events if e == "ReleaseRefused"] == ["ReleaseRefused"]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"host_pid": True}, {"shares_processes": True}, {"phase_written_at_s": 1.0}, {"phase_has_statuses": False}],
-    ids=["hostPID", "shareProcessNamespace", "clock ahead", "written by another"],
-)
-async def test_end_that_is_no_evidence_is_reported_and_no_member_is_released(changes: dict[str, Any]) -> None:
-    world = await consuming()
-    crashes(world, **changes)
-    await world.settled(2)
-    assert released(world) == []
-    assert reasons(world) == ["EndDoubted"]
-
-
-async def test_end_on_a_node_that_certificates_do_not_trust_is_reported_and_no_member_is_released() -> None:
-    world = await consuming()
-    world.pods.nodes.clear()
-    crashes(world)
-    await world.settled(2)
-    assert released(world) == []
-    world.pods.nodes["n1"] = NODE
-    await world.settled(2)
-    assert released(world) == []
-
-
 async def test_no_member_is_released_while_the_pod_watch_is_not_whole() -> None:
-    world = await consuming()
-    crashes(world)
+    world = await crashing()
     name, world.pods.watch_name = world.pods.watch_name, ""
     await world.settled(2)
     assert released(world) == []

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from staticgroup.kube.gateway import PodRead
-from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.problem import KubeProblem, problem_of
 from unit.core.builders import ended, pod_version
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
@@ -20,14 +20,24 @@ EARLIER = "{podName}1.{scope}"
 async def of_the_earlier_template(pods: int = 3) -> OperatorWorld:
     """Return a world whose pods have ids as web-21.<scope>, which is of web-2."""
     world = OperatorWorld(identity={"template": EARLIER})
-    world.scale(pods)
     await world.round()
-    world.template = "web-{ordinal}1." + world.scope
-    for ordinal in range(pods):
-        world.start(ordinal)
+    world.template = first_ids(world)
+    return await world.started(pods)
+
+
+def roll(world: OperatorWorld, *ordinals: int, before: str = "web-{ordinal}", after: str = "") -> None:
+    """Replace pods; their members join with the ids of the present template, and the old ones are gone."""
+    for ordinal in ordinals:
+        world.template = before
+        world.end(ordinal)
+        world.kafka.members.pop(world.id_of(ordinal), None)
+        world.template = after
+        world.start(ordinal, f"n{ordinal}")
     world.now_s += 300
-    await world.settled(3)
-    return world
+
+
+def first_ids(world: OperatorWorld) -> str:
+    return "web-{ordinal}1." + world.scope
 
 
 def both_in_force(world: OperatorWorld) -> None:
@@ -58,13 +68,10 @@ async def test_template_that_gives_one_pod_the_id_of_another_is_not_injected() -
     assert injected is not None
     assert injected.id_template.replace("{podName}", "web-21") != held_by_web_2
     assert injected.method.value == "Policy"
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "IdentityInvalid")
-    assert f"web-11.{world.scope} of web-1, which would be web-11's" in message
+    world.tells("Injected", "False", "IdentityInvalid", f"web-11.{world.scope} of web-1, which would be web-11's")
     world.declare(static_group(generation=3, identity={"template": "{podName}-b.{scope}"}))  # as the message says
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.id_template == "{podName}-b." + world.scope
+    assert world.injected.id_template == "{podName}-b." + world.scope
 
 
 @pytest.mark.parametrize(
@@ -76,16 +83,14 @@ async def test_refused_template_does_not_keep_the_earlier_one_injected_where_not
     world = await of_the_earlier_template()
     world.declare(static_group(generation=2, **off))
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
 
 
 async def test_template_in_force_that_gives_one_pod_the_id_of_another_is_injected_no_more() -> None:
     world = await of_the_earlier_template()
     both_in_force(world)
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
     assert world.condition("Injected")[1] == "IdentityInvalid"
 
 
@@ -149,14 +154,7 @@ async def test_name_that_could_not_be_read_is_not_taken_for_free() -> None:
     read_pod = world.kube.read_pod
 
     async def refuses_web_2(namespace: str, name: str) -> PodRead | KubeProblem:
-        problem = KubeProblem(
-            kind=KubeProblemKind.UNAVAILABLE,
-            verb="get",
-            resource="pods",
-            namespace=namespace,
-            status=503,
-            message="try later",
-        )
+        problem = problem_of(503, verb="get", resource="pods", namespace=namespace)
         return problem if name == "web-2" else await read_pod(namespace, name)
 
     world.kube.read_pod = refuses_web_2  # type: ignore[method-assign]
@@ -176,9 +174,7 @@ async def test_earlier_template_stays_while_a_member_holds_an_id_that_it_gave_to
         world.template = ""
         world.start(ordinal, f"n{ordinal}")
     world.kafka.problems["leave"] = UNREACHABLE
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}1." + world.scope]
 
 
@@ -186,35 +182,17 @@ async def unscoped() -> OperatorWorld:
     """Return a world whose ids have no scope, of which the status says that it is to be added; then it is."""
     world = OperatorWorld(identity={"template": "{podName}"})
     world.template = "web-{ordinal}"
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal)
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(3)
     world.declare(static_group(generation=2))
     await world.settled(2)
     return world
-
-
-def roll(world: OperatorWorld, *ordinals: int) -> None:
-    """Replace pods; their members join with the ids of the present template, and the old ones are gone."""
-    for ordinal in ordinals:
-        world.template = "web-{ordinal}"
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = ""
-        world.start(ordinal, f"n{ordinal}")
-    world.now_s += 300
 
 
 async def test_scoped_id_is_not_held_for_an_earlier_template_without_scope() -> None:
     world = await unscoped()
     roll(world, 0, 1, 2)
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "n2")
-    await world.settled(3)
+    await world.departs(3, "n2")
     assert left(world) == [world.id_of(2)]
 
 
@@ -222,9 +200,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
     world = await unscoped()
     roll(world, 0, 1)
     world.template = "web-{ordinal}"
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert held(world, "web-2") == "UnscopedId"
     (text,) = (e.message for e in world.status.exceptions if e.instance_id == "web-2")
     assert "an earlier id template without {scope} made this id" in text
@@ -233,8 +209,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
 
 def templates(world: OperatorWorld) -> list[str]:
     """Return the earlier templates that the status names, by which other StaticGroups detect conflicts."""
-    assert world.status.issued is not None
-    return world.status.issued.templates
+    return world.issued.templates
 
 
 async def test_earlier_template_is_forgotten_a_minute_after_nothing_has_its_ids() -> None:
@@ -251,19 +226,13 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
     world = await of_the_earlier_template()
     world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
     await world.settled(2)
-    for ordinal in range(3):
-        world.template = "web-{ordinal}1." + world.scope
-        world.end(ordinal)
-        del world.kafka.members[world.id_of(ordinal)]
-        world.template = "web-{ordinal}-b." + world.scope
-        world.start(ordinal, f"n{ordinal}")
+    roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     world.declare(static_group(generation=3))
     await world.settled(3)
     assert world.condition("Injected")[1] == "IdentityInvalid"
     world.now_s += 60
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.id_template == "{podName}." + world.scope
+    assert world.injected.id_template == "{podName}." + world.scope
 
 
 @pytest.mark.parametrize("is_fixed", [False, True])
@@ -271,15 +240,10 @@ async def test_earlier_template_stays_while_pods_have_the_same_ids_from_annotati
     """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods
     are rolled."""
     world = OperatorWorld(identity={"template": "{workloadName}-{ordinal}.{scope}"})
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, ids_are_fixed=is_fixed)
+    await world.begin(3, ids_are_fixed=is_fixed)
     world.now_s += 300
     world.declare(static_group(generation=2))
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ([] if is_fixed else ["web-{ordinal}." + world.scope])
 
 
@@ -321,21 +285,16 @@ async def keeps_a_pod_of_which_nobody_sees_what_it_carries(world: OperatorWorld)
 @pytest.mark.parametrize(
     "what",
     [
-        keeps_a_member,
-        keeps_a_pod,
-        keeps_a_suspect,
-        keeps_what_was_out_of_sight,
+        keeps_a_member, keeps_a_pod, keeps_a_suspect, keeps_what_was_out_of_sight,
         keeps_a_pod_of_which_nobody_sees_what_it_carries,
     ],
-)
+)  # fmt: skip
 async def test_earlier_template_stays_while_something_may_have_its_ids(
     what: Callable[[OperatorWorld], Awaitable[None]],
 ) -> None:
     world = await unscoped()
     await what(world)
-    for _ in range(3):
-        await world.settled(2)
-        world.now_s += 60
+    await world.minutes(3)
     assert templates(world) == ["{podName}"]
 
 
@@ -362,8 +321,6 @@ async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_besid
     world._happens(replace(copy, namespace="bill", name="web-2", owner_name=""))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(3)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(8)
+    await world.departs(8, "u2b")
     assert left(world) == []
     assert held(world, world.id_of(2)) == "PodStillRunning"

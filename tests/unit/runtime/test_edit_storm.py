@@ -7,16 +7,16 @@ import asyncio
 
 import pytest
 
+from staticgroup.api import names
 from staticgroup.kube.problem import problem_of
 from staticgroup.runtime.memory.memory import RACE_PAUSES_S, RACE_REQUEUE_S
 from staticgroup.runtime.memory.pace import EDITS_PACE_S
 from staticgroup.runtime.work_queue import WorkQueue
 
-from .operator_world import KEY, OperatorWorld, static_group
+from .operator_world import KEY, OperatorWorld, kafka_connection, static_group
 
 pytestmark = pytest.mark.looptime
 ROUNDS = 10
-
 TRIES = len(RACE_PAUSES_S)
 
 
@@ -189,3 +189,51 @@ async def test_writes_of_the_status_itself_are_no_such_storm() -> None:
 
     world.kube.before["apply_status"] = overwrite
     assert (await world.round()).failed
+
+
+# a renewal of the Lease that comes late: the holder may not write for a moment, no other replica had the Lease, and
+# nothing is lost; `ActiveLease.run` reports only changes that it sees between two of its attempts, so no new term
+# begins, and whatever was due meanwhile has to come again by itself
+
+
+CONNECTION = ("shop", "kafka")
+LATE_S, PATIENCE_S = 1.5, 30.0
+
+
+async def test_round_that_falls_into_the_moment_is_held_afterwards() -> None:
+    """An edit is seen then, and no other event follows."""
+    world = await OperatorWorld().started()
+    queue = WorkQueue(world.reconciler.reconcile)
+    queue.start()
+    world.declare(static_group(generation=2))
+    world.is_holder = False
+    queue.add(KEY)
+    await asyncio.sleep(LATE_S)
+    world.is_holder = True
+    await asyncio.sleep(PATIENCE_S)
+    await queue.stop()
+    assert world.status.observed_generation == 2
+
+
+@pytest.mark.parametrize("is_late_at_once", [True, False], ids=["from the start", "while the brokers are asked"])
+async def test_connection_gets_its_status_afterwards(is_late_at_once: bool) -> None:
+    world = OperatorWorld()
+    world.kube.put_object(names.KAFKA_CONNECTION_PLURAL, kafka_connection())
+    reporter = world.reporter()
+    world.is_holder = not is_late_at_once
+    probe = world.kafka.probe
+
+    async def late(*arguments: object) -> object:
+        world.is_holder = False
+        return await probe(*arguments)  # type: ignore[arg-type]
+
+    if not is_late_at_once:
+        world.kafka.probe = late  # type: ignore[assignment,method-assign]
+    queue = WorkQueue(reporter.reconcile)
+    queue.start()
+    queue.add(CONNECTION)
+    await asyncio.sleep(0.5)
+    world.is_holder, world.kafka.probe = True, probe  # type: ignore[method-assign]
+    await asyncio.sleep(PATIENCE_S)
+    await queue.stop()
+    assert world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *CONNECTION]["status"]["observedGeneration"] == 1

@@ -79,36 +79,29 @@ async def waits_of(queue: WorkQueue, brokers: Brokers, keys: list[Key], every_s:
     return [brokers.waited_s(key, at) for key, at in asked]
 
 
-async def test_one_tenants_many_groups_of_a_silent_broker_do_not_delay_another_tenant() -> None:
-    brokers = Brokers()
-    brokers.silent = {("evil", "hole")}
-    async with running(brokers) as queue:
-        for key in groups("evil", "hole", 200):
-            queue.add(key)
-        await asyncio.sleep(5)
-        waits = await waits_of(queue, brokers, groups("good", "kafka", 60), every_s=15)
-    assert max(waits) < 0.01
+HOLES = [("evil", f"hole{n}") for n in range(200)]
 
 
-async def test_one_tenants_many_silent_connections_do_not_delay_another_tenant() -> None:
+@pytest.mark.parametrize(
+    ("silent", "each", "before_s", "asks"),
+    [
+        ([("evil", "hole")], 200, 5, "good"),
+        (HOLES, 5, 0, "good"),
+        ([("shop", f"hole{n}") for n in range(100)], 1, 600, "shop"),
+    ],
+    ids=["many groups of one connection", "many connections of one tenant", "dead ones beside a live one"],
+)
+async def test_silent_brokers_delay_no_round_of_others(
+    silent: list[Key], each: int, before_s: float, asks: str
+) -> None:
     brokers = Brokers()
-    brokers.silent = {("evil", f"hole{n}") for n in range(200)}
+    brokers.silent = set(silent)
     async with running(brokers) as queue:
-        for namespace, name in sorted(brokers.silent):
-            for key in groups(namespace, name, 5):
+        for namespace, name in sorted(silent):
+            for key in groups(namespace, name, each):
                 queue.add(key)
-        waits = await waits_of(queue, brokers, groups("good", "kafka", 60), every_s=15)
-    assert max(waits) < 0.01
-
-
-async def test_one_tenants_dead_connections_leave_turns_to_its_live_one() -> None:
-    brokers = Brokers()
-    brokers.silent = {("shop", f"hole{n}") for n in range(100)}
-    async with running(brokers) as queue:
-        for namespace, name in sorted(brokers.silent):
-            queue.add((namespace, f"{name}.0"))
-        await asyncio.sleep(600)
-        waits = await waits_of(queue, brokers, groups("shop", "kafka", 60), every_s=15)
+        await asyncio.sleep(before_s)
+        waits = await waits_of(queue, brokers, groups(asks, "kafka", 60), every_s=15)
     assert max(waits) < 0.01
 
 
@@ -304,33 +297,14 @@ async def test_forgotten_key_that_waits_for_its_turn_does_not_get_one() -> None:
     assert {key for key, _ in brokers.begun} == {("shop", "hole.0")}
 
 
-def connection_queue(brokers: Brokers) -> WorkQueue:
-    """Probes of KafkaConnections: each key is its own connection."""
-    brokers.connection_of = lambda key: key  # type: ignore[method-assign]
-    return WorkQueue(brokers, concurrency=CONNECTION_CONCURRENCY, deadline_s=90.0)
-
-
-async def test_probes_of_silent_connections_do_not_delay_the_probes_of_another_tenant() -> None:
-    brokers = Brokers()
-    brokers.silent = {("evil", f"hole{n}") for n in range(200)}
-    queue = connection_queue(brokers)
-    queue.start()
-    for key in sorted(brokers.silent):
-        queue.add(key)
-    waits = await waits_of(queue, brokers, [("good", f"kafka{n}") for n in range(60)], every_s=15)
-    await queue.stop()
-    assert max(waits) < 0.01
-
-
 async def test_probes_of_ten_silent_connections_do_not_delay_the_others_of_their_namespace() -> None:
     brokers = Brokers()
     brokers.silent = {("shop", f"hole{n}") for n in range(10)}
-    queue = connection_queue(brokers)
-    queue.start()
-    for key in sorted(brokers.silent):
-        queue.add(key)
-    waits = await waits_of(queue, brokers, [("shop", f"kafka{n}") for n in range(60)], every_s=15)
-    await queue.stop()
+    brokers.connection_of = lambda key: key  # type: ignore[method-assign]
+    async with running(brokers, CONNECTION_CONCURRENCY) as queue:
+        for key in sorted(brokers.silent):
+            queue.add(key)
+        waits = await waits_of(queue, brokers, [("shop", f"kafka{n}") for n in range(60)], every_s=15)
     assert max(waits) <= LATE_AFTER_S
     assert sorted(waits)[-2] < 0.01
 

@@ -45,12 +45,9 @@ def test_object_without_a_status_is_progressing(kind: str) -> None:
     assert health(static_group(), kind)[0] == "Progressing"
 
 
-async def test_staticgroup_whose_members_are_all_there_is_healthy() -> None:
+async def test_staticgroup_whose_members_are_all_there_or_being_removed_is_healthy() -> None:
     world = await OperatorWorld().started()
     assert health(seen(world)) == ("Healthy", world.condition("Ready")[2])
-
-
-async def test_removal_that_is_under_way_leaves_it_healthy() -> None:
     world = await departing()
     await world.round()
     assert health(seen(world))[0] == "Healthy"
@@ -58,25 +55,19 @@ async def test_removal_that_is_under_way_leaves_it_healthy() -> None:
 
 async def test_trouble_that_lasts_is_degraded_with_its_remedy() -> None:
     world = await OperatorWorld(identity={"scope": "5ca1ab1e"}).started()
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     status, message = health(seen(world))
     assert status == "Degraded"
     assert "the member leaves when its session expires" in message
 
 
-async def test_edit_that_was_not_observed_yet_is_progressing() -> None:
+async def test_edit_that_was_not_observed_yet_is_progressing_and_suspended_is_suspended() -> None:
     world = await OperatorWorld().started()
     world.declare(static_group(generation=2, removal={"holdSeconds": 20}))
     assert health(seen(world))[0] == "Progressing"
     await world.settled(2)
     assert health(seen(world))[0] == "Healthy"
-
-
-async def test_suspended_is_suspended() -> None:
-    world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=3, suspend=True))
     await world.round()
     assert health(seen(world))[0] == "Suspended"
 

@@ -63,17 +63,13 @@ def of_consumers(advised: Advice) -> Advice:
 parties = st.builds(
     Party,
     session=st.builds(
-        lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes},
-        session_timeouts,
+        lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes}, session_timeouts,
         st.sampled_from([True, True, False]),
     ),
-    mode=st.sampled_from(["Manage", "Manage", "Observe"]),
-    rests=st.sampled_from([False, False, True]),
-    is_new=st.sampled_from([False, False, False, True]),
-    grace_s=st.integers(0, 900),
-    lengths_ms=st.lists(st.integers(0, 400_000), max_size=8).map(tuple),
-    advice=st.none() | advices.map(of_consumers),
-)
+    mode=st.sampled_from(["Manage", "Manage", "Observe"]), rests=st.sampled_from([False, False, True]),
+    is_new=st.sampled_from([False, False, False, True]), grace_s=st.integers(0, 900),
+    lengths_ms=st.lists(st.integers(0, 400_000), max_size=8).map(tuple), advice=st.none() | advices.map(of_consumers),
+)  # fmt: skip
 
 
 @dataclass
@@ -120,8 +116,7 @@ class World:
             name=NAMES[n], uid=f"sg-{n}", workload=workload(2, termination_grace_s=party.grace_s), bounds=self.bounds,
             advice=party.advice,
             group=group(member(0), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5), chains={},
-            fresh={},
-            asked_by_others_ms=rivals.asked_by_others_ms, unheard=rivals.unheard, described_at_s=self.now_s,
+            fresh={}, asked_by_others_ms=rivals.asked_by_others_ms, unheard=rivals.unheard, described_at_s=self.now_s,
         )  # fmt: skip
         decided = plan(spec, snapshot, before, self.now_s)
         after = decided.history
@@ -132,16 +127,16 @@ class World:
         self.histories[n] = after
         assert not (decided.timeout and decided.timeout.group_config.is_elsewhere)
         status = project(
-            spec,
-            snapshot,
-            decided,
-            Executed(),
-            self.stores.groups[key].status,
+            spec, snapshot, decided, Executed(), self.stores.groups[key].status,
             datetime.fromtimestamp(self.now_s, tz=UTC),
-        )
+        )  # fmt: skip
         self.stores.put_group(key, self.body(n, status.to_wire()))
         self.values_ms.append(self.value_ms)
         self.now_s += ROUND_S
+
+    def rounds(self, *numbers: int) -> None:
+        for n in numbers:
+            self.round(n)
 
     def restart(self) -> None:
         """Replace the operator: only statuses are left."""
@@ -183,8 +178,7 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
     world = World(who, bounded(*within, holds_ms))
     active = world.active()
     rounds = data.draw(st.permutations(active * 3))
-    for n in rounds:
-        world.round(n)
+    world.rounds(*rounds)
     if not any(who[n].writes for n in active):
         assert set(world.values_ms) <= {world.value_ms}
         return
@@ -201,11 +195,9 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
 
 @settings(deadline=None, max_examples=60)
 @given(
-    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple),
-    other=parties,
-    within=bounds_ms,
+    who=st.lists(parties, min_size=2, max_size=4, unique_by=id).map(tuple), other=parties, within=bounds_ms,
     data=st.data(),
-)
+)  # fmt: skip
 def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other: Party, within, data) -> None:
     who, other = tuple(replace(p, rests=False, is_new=False) for p in who), replace(other, rests=False, is_new=False)
     world = World(who, bounded(*within, 1))
@@ -214,8 +206,7 @@ def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other
         for n in world.active():
             world.edit(n)
         for _ in range(5):  # a measured need is lowered after a day
-            for n in data.draw(st.permutations(world.active())):
-                world.round(n)
+            world.rounds(*data.draw(st.permutations(world.active())))
             world.now_s += LOWER_AFTER_S / 2
             if data.draw(st.booleans()):
                 world.restart()
@@ -224,8 +215,7 @@ def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other
         if any(party.writes for party in parties_now):
             assert world.value_ms == world.wanted_ms(world.active())
     settled = len(world.values_ms)
-    for n in world.active():
-        world.round(n)
+    world.rounds(*world.active())
     assert len(set(world.values_ms[settled - 1 :])) == 1
 
 
@@ -235,9 +225,7 @@ def test_number_that_each_contributes_is_capped_by_its_own_bounds_only() -> None
     short = Party(session={"writeGroupConfig": True})
     capped = Party(session={"writeGroupConfig": True, "maxSeconds": 120}, grace_s=400)
     world = World((short, capped), bounded(45_000, 1_800_000, 45_000))
-    for _ in range(6):
-        world.round(0)
-        world.round(1)
+    world.rounds(*(0, 1) * 6)
     assert world.values_ms[2:] == [120_000] * 10
 
 
@@ -247,9 +235,7 @@ def test_fixed_number_is_contributed_whatever_the_fleet_recommends() -> None:
     advised = of_consumers(advice())
     fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=advised)
     world = World((Party(session={"writeGroupConfig": True}), fixed), bounded(45_000, 1_800_000, 45_000))
-    for _ in range(6):
-        world.round(0)
-        world.round(1)
+    world.rounds(*(0, 1) * 6)
     assert world.values_ms[2:] == [600_000] * 10
 
 
@@ -257,8 +243,7 @@ def test_suspended_and_observing_ones_count_while_they_exist() -> None:
     """Their members still run: a setting that is lowered fences them with their next restart."""
     quick, slow = Party(session={"writeGroupConfig": True}), Party(session={"writeGroupConfig": True}, grace_s=400)
     world = World((quick, slow), bounded(45_000, 1_800_000, 45_000))
-    for n in (0, 1, 0, 1):
-        world.round(n)
+    world.rounds(0, 1, 0, 1)
     needed_ms = world.value_ms
     for change in ({"rests": True}, {"mode": "Observe"}, {"session": {}}):
         world.parties = (quick, replace(slow, **change))
@@ -274,8 +259,7 @@ def test_suspended_and_observing_ones_count_while_they_exist() -> None:
 
 def test_one_that_cannot_be_read_keeps_the_setting_from_being_lowered() -> None:
     world = World((Party(session={"writeGroupConfig": True}, grace_s=400),), bounded(45_000, 1_800_000, 45_000))
-    for _ in range(2):
-        world.round(0)
+    world.rounds(0, 0)
     needed_ms = world.value_ms
     unread = world.body(0, None)
     unread["metadata"] |= {"name": "unread", "uid": "sg-9"}

@@ -8,7 +8,7 @@ from typing import Any
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind
 from support.bounds import altered, broker_bounds
 
-from .operator_world import OperatorWorld, static_group
+from .operator_world import OperatorWorld
 
 SETTING = "consumer.session.timeout.ms"
 TARGET_MS = 115_000
@@ -19,7 +19,7 @@ DENIED = KafkaProblem(
 )
 
 
-async def consumers(**session: Any) -> OperatorWorld:
+def consumers(**session: Any) -> OperatorWorld:
     """Three KIP-848 members whose group has the brokers' 45 s."""
     timeout = {"writeGroupConfig": True} | session
     world = OperatorWorld(protocol="Consumer", sessionTimeout=timeout)
@@ -30,23 +30,12 @@ async def consumers(**session: Any) -> OperatorWorld:
     return world
 
 
-async def joined(world: OperatorWorld) -> OperatorWorld:
-    """Let its pods start, which show no session timeout of their own."""
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, session_timeouts_ms=())
-    world.now_s += 300
-    await world.settled(2)
-    return world
-
-
 def sent(world: OperatorWorld) -> list[tuple[str, ...]]:
     return world.did("set_group_config")
 
 
 async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
-    world = await consumers()
+    world = consumers()
     await world.round()
     assert sent(world) == [("orders", f"{SETTING}={TARGET_MS}")]
     assert world.condition("TimeoutSufficient")[:2] == ("False", "TimeoutBelowNeed")
@@ -54,7 +43,7 @@ async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
     await world.round()
     assert (sent(world), "bounds" in world.done) == ([], True)
     world.now_s += 30
-    await joined(world)
+    await world.started(session_timeouts_ms=())
     await world.round()
     status = world.status
     assert status.timeout is not None
@@ -87,9 +76,8 @@ def held_ms(world: OperatorWorld) -> int | None:
 
 
 async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() -> None:
-    world = await joined(await consumers())
-    assert world.status.timeout is not None
-    assert world.status.timeout.written_ms == TARGET_MS
+    world = await consumers().started(session_timeouts_ms=())
+    assert world.timeout.written_ms == TARGET_MS
     for value_ms, status in ((300_000, "True"), (60_000, "False")):
         meddled(world, value_ms)
         for _ in range(3):
@@ -99,58 +87,18 @@ async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() 
         condition = world.condition("TimeoutSufficient")
         assert condition[0] == status
         assert f"somebody else has set {SETTING} of the group to {value_ms} ms" in condition[2]
-        assert world.status.timeout is not None
-        assert (world.status.timeout.written_ms, world.status.timeout.source.value) == (TARGET_MS, "Broker")
+        assert (world.timeout.written_ms, world.timeout.source.value) == (TARGET_MS, "Broker")
     deleted(world)
     await read_again(world)
     assert held_ms(world) == TARGET_MS
     assert "somebody else" not in world.condition("TimeoutSufficient")[2]
 
 
-async def test_without_the_opt_in_nothing_is_ever_set() -> None:
-    world = await joined(await consumers(writeGroupConfig=False))
-    for _ in range(5):
-        world.now_s += 301
-        await world.round()
-        assert sent(world) == []
-    assert world.condition("TimeoutSufficient")[:2] == ("False", "BrokerBoundTooLow")
-    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
-
-
-async def test_two_of_one_namespace_agree_on_the_longer_one_and_ignore_other_namespaces() -> None:
-    world = await consumers()
-    for namespace, own_ms in (("shop", 151_000), ("other", 250_000)):
-        other = static_group(uid=f"sg-{namespace}", protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
-        other["metadata"] |= {"namespace": namespace, "name": "returns"}
-        other["status"] = {"timeout": {"ownMs": own_ms, "source": "Structural"}}
-        world.stores.put_group((namespace, "returns"), other)
-    await world.round()
-    assert sent(world) == [("orders", f"{SETTING}=151000")]
-    assert world.status.timeout is not None
-    assert world.status.timeout.own_ms == TARGET_MS
-    assert world.status.timeout.recommended is not None
-    assert world.status.timeout.recommended.target_ms == TARGET_MS
-
-
-async def test_mode_observe_sets_nothing() -> None:
-    world = await consumers()
-    world.force_observe = True
-    world.reconciler = world._new_reconciler()
-    await world.round()
-    assert sent(world) == []
-    timeout = world.status.timeout
-    assert timeout is not None
-    assert (timeout.basis, timeout.next_ms) == ("GroupConfig", 45_000)
-    assert f"set {SETTING}=75000 on the group" in world.condition("TimeoutSufficient")[2]
-
-
 async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after_five_minutes() -> None:
-    world = await consumers()
+    world = consumers()
     world.kafka.problems["set_group_config"] = DENIED
-    await joined(world)
-    status, reason, message = world.condition("Authorized")
-    assert (status, reason) == ("False", "AlterConfigsDenied")
-    assert "ALTER_CONFIGS on Group 'orders' for User:op" in message
+    await world.started(session_timeouts_ms=())
+    world.tells("Authorized", "False", "AlterConfigsDenied", "ALTER_CONFIGS on Group 'orders' for User:op")
     assert world.condition("Ready")[:2] == ("False", "Degraded")
     assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
         ("Warning", "GroupConfigRefused", DENIED.message)
@@ -164,29 +112,3 @@ async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after
     world.now_s += 1
     await world.round()
     assert world.condition("Authorized")[:2] == ("True", "RightsSufficient")
-
-
-async def test_brokers_maximum_that_is_too_low_is_named_with_the_number() -> None:
-    world = await consumers()
-    world.kafka.broker_bounds = broker_bounds(
-        consumer_min_ms=45_000, consumer_max_ms=60_000, consumer_session_ms=45_000, limits={SETTING: (45_000, 60_000)}
-    )
-    await joined(world)
-    status, reason, message = world.condition("TimeoutSufficient")
-    assert (status, reason) == ("False", "BrokerBoundTooLow")
-    assert "raise group.consumer.max.session.timeout.ms on the brokers to at least 75000" in message
-    assert world.kafka.broker_bounds.sessions[GroupType.CONSUMER].group_ms == 60_000
-
-
-async def test_members_hold_a_raised_one_from_their_next_heartbeat_on() -> None:
-    world = await joined(await consumers())
-    other = static_group(uid="sg-2", protocol="Consumer")
-    other["metadata"] |= {"name": "returns"}
-    other["status"] = {"timeout": {"ownMs": 200_000, "source": "Structural"}}
-    world.stores.put_group(("shop", "returns"), other)
-    await read_again(world)
-    assert world.status.timeout is not None
-    assert (world.status.timeout.effective_ms, world.status.timeout.next_ms) == (TARGET_MS, 200_000)
-    world.now_s += 11
-    await world.round()
-    assert world.status.timeout.effective_ms == 200_000

@@ -2,7 +2,8 @@
 
 The one idea: the oracle is the process table of this test, which the operator never sees. Pods are force-deleted while
 their processes live on, watches lose events, operators restart with and without a position, statuses lose parts, scales
-come and go unseen. What the rule assumes is kept: a process whose object is gone joins no later than `settle`.
+come and go unseen, groups go back to the generation that was stored, processes join while a round reads. What the rule
+assumes is kept: a process whose object is gone joins no later than `settle`.
 """
 
 from __future__ import annotations
@@ -113,6 +114,44 @@ class Play:
         if self.zombies():
             self.rng.choice(self.zombies()).is_alive = False
 
+    def die_unseen(self) -> None:
+        if self.objects():
+            self.of_uid(self.rng.choice(self.objects())[1]).is_alive = False
+
+    def expire(self) -> None:
+        """End the sessions of the dead, and write what is left."""
+        members = self.world.kafka.members
+        living = {member_id for p in self.processes if p.is_alive for member_id in p.member_ids}
+        self.world.kafka.members = {i: m for i, m in members.items() if m in living}
+        self.world.kafka.store()
+
+    def store(self) -> None:
+        self.world.kafka.store()
+
+    def fail_over(self) -> None:
+        number = self.rng.randint(1, 3)
+        self.world.kafka.fail_over(f"{number}@10.0.0.{number}:9092")
+
+    def join_meanwhile(self) -> None:
+        """Let a process join in the middle of the next round."""
+        fake, call = self.rng.choice(
+            ((self.world.kafka, "leave"), (self.world.kube, "read_pod"), (self.world.pods, "barrier"))
+        )
+        fake.before[call] = self.join
+
+    def replaced_unseen(self) -> None:
+        """Let the last pod end and another one take its place, join and be deleted by force, all behind the watch."""
+        if not self.objects():
+            return
+        ordinal = self.objects()[-1][0]
+        self.end(ordinal)
+        self.lag()
+        self.start(ordinal)
+        self.world.scale(ordinal)
+        self.processes[-1].gone_s = self.world.now_s
+        self.join(self.processes[-1])
+        self.world.remove_object(ordinal)
+
     def lag(self) -> None:
         self.world.pods.is_lagging = True
 
@@ -153,6 +192,8 @@ class Play:
         for _ in range(self.rng.randint(1, 4)):
             self.world.now_s += self.rng.choice((0.5, 2.0, 40.0))
             await self.world.round()
+            for fake in (self.world.kafka, self.world.kube, self.world.pods):
+                fake.before.clear()
             self.check()
 
     def check(self) -> None:
@@ -168,7 +209,8 @@ class Play:
 EVENTS: tuple[tuple[Callable[[Play], None], int], ...] = (
     (Play.scale, 8), (Play.control, 30), (Play.end_one, 4), (Play.force_delete, 2), (Play.join, 5),
     (Play.zombie_ends, 4), (Play.lag, 3), (Play.deliver, 5), (Play.gap, 2), (Play.restart, 3),
-    (Play.restart_without_position, 1), (Play.workload_is_seen, 5), (Play.lose_status, 1),
+    (Play.restart_without_position, 1), (Play.workload_is_seen, 5), (Play.lose_status, 1), (Play.die_unseen, 2),
+    (Play.expire, 3), (Play.store, 3), (Play.fail_over, 2), (Play.join_meanwhile, 4), (Play.replaced_unseen, 2),
 )  # fmt: skip
 
 

@@ -3,37 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.status.durable import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually
 
 from .operator_world import KEY
-from .process_world import (
-    CONNECTIONS,
-    GROUPS,
-    KAFKA,
-    LEASE,
-    LEASE_PATH,
-    Cluster,
-    departed,
-    left,
-    take_lease,
-    writes,
-)
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with FakeApiServer().serving() as server:
-        yield Cluster(server)
+from .process_world import CONNECTIONS, GROUPS, KAFKA, LEASE, LEASE_PATH, Cluster, departed, left, take_lease, writes
 
 
 async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(cluster: Cluster) -> None:
@@ -45,9 +24,7 @@ async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(clust
         first_task.cancel()
         await asyncio.gather(first_task, return_exceptions=True)
         await eventually(second.lease.holds, 20)
-        cluster.scale(2)
-        cluster.end(2)
-        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        await cluster.departs()
         assert before == 0
     assert left(cluster) == [cluster.id_of(2)]
 
@@ -90,9 +67,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active, 20)
         cluster.server.set_stalled(False)
-        cluster.scale(2)
-        cluster.end(2)
-        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
+        await cluster.departs()
         await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2), 20)
         await eventually(lambda: cluster.server.objects[CONNECTIONS, *KAFKA]["status"]["brokers"] != 99, 20)
         (connected,) = (c for c in cluster.status["conditions"] if c["type"] == "Connected")
@@ -128,7 +103,8 @@ async def test_lease_that_was_deleted_begins_new_watches(cluster: Cluster) -> No
         await eventually(lambda: operator.pods.names() not in ("", watch), 20)
 
 
-async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(cluster: Cluster) -> None:
+async def test_round_of_an_earlier_term_is_cut_off_and_the_next_term_waits_until_it_has_ended(cluster: Cluster) -> None:
+    """It would go on under the Lease of the new term and write what it remembers from before."""
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         may_end, described = asyncio.Event(), cluster.kafka.describe
@@ -147,40 +123,14 @@ async def test_next_term_waits_until_every_round_of_the_one_before_has_ended(clu
         operator.listener.request_round(KEY)
         await eventually(lambda: begun, 20)
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: cut, 20)
+        await eventually(lambda: cut == ["orders"], 20)
+        written = len([w for w in writes(cluster) if "staticgroups" in w])
         cluster.kafka.describe = described  # type: ignore[method-assign]
         take_lease(cluster, "")
         await eventually(operator.lease.holds, 20)
         renewals = writes(cluster).count(LEASE_PATH)
         await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3, 20)
         assert not operator.is_active
+        assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
         may_end.set()
         await eventually(lambda: operator.is_active, 20)
-
-
-async def test_round_of_an_earlier_term_is_cut_off_before_the_next_term_begins(cluster: Cluster) -> None:
-    """It would go on under the Lease of the new term and write what it remembers from before."""
-    async with cluster.operating() as (operator, _):
-        await cluster.populated()
-        hanging, described = asyncio.Event(), cluster.kafka.describe
-        begun: list[str] = []
-        ended: list[str] = []
-
-        async def describe(settings: Any, group_id: str) -> Any:
-            begun.append(group_id)
-            try:
-                await hanging.wait()
-            finally:
-                ended.append(group_id)
-            return await described(settings, group_id)
-
-        cluster.kafka.describe = describe  # type: ignore[method-assign]
-        operator.listener.request_round(KEY)
-        await eventually(lambda: begun, 20)
-        take_lease(cluster, "somebody-else")
-        await eventually(lambda: ended == ["orders"], 20)
-        written = len([w for w in writes(cluster) if "staticgroups" in w])
-        take_lease(cluster, "")
-        await eventually(lambda: operator.is_active, 20)
-        assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
-        cluster.kafka.describe = described  # type: ignore[method-assign]

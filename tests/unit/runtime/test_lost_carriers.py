@@ -85,15 +85,9 @@ class Group:
             clock_ahead_s=lambda: 0.0,
         )
         sight = await gatherer.gather(
-            "shop",
-            naming,
-            CONSUMER_ROLE,
-            view,
-            self.members,
-            described_at_s=self.at_s,
-            dated_at_s=NOW_S + self.at_s,
+            "shop", naming, CONSUMER_ROLE, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s,
             brokers="b",
-        )
+        )  # fmt: skip
         self.members = described(
             self.members, {id_of(n): f"m{n}" for n in held}, sight, lambda s, i: i in s.instance_ids, settle_s=SETTLE_S
         )

@@ -75,12 +75,7 @@ async def test_no_member_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost
     """Also where the operator is restarted when nothing shows the loss any more."""
     world = OperatorWorld(protocol="Auto", crashRelease="Release")
     world.kafka.group_type = GroupType.CONSUMER
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, required=(runs(),), phase_written_at_s=world.now_s)
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(3, required=(runs(),), phase_written_at_s=world.now_s)
     await loses_a_run_and_goes_on(world, restart_after)
     assert world.kafka.releases == []
     assert "OtherProcessPossible" in [e.reason for e in world.status.exceptions]

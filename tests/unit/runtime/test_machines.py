@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.members.node_gone import NodeLifecycle
-from staticgroup.kube.problem import problem_of
-from unit.core.builders import NODE
+from unit.core.builders import NODE, NOW_S
 from unit.core.crashes import over, runs
 
 from .operator_world import OperatorWorld, guards
 from .stories import left
-from .test_node_gone import gone, lost_with_its_node
+from .test_node_gone import gone, lost_with_its_node, on_its_own_node
 
 
 async def test_a_pod_that_was_lost_before_the_watch_began_is_not_gone_with_its_node_although_the_clock_was_set_back() -> None:
@@ -29,41 +26,12 @@ async def test_a_pod_that_was_lost_before_the_watch_began_is_not_gone_with_its_n
     assert left(world) == []
 
 
-class HalfAnswering:
-    """A transport whose GETs of one Node are answered, or hang."""
-
-    def __init__(self) -> None:
-        self.answers: list[dict[str, object] | None] = []
-
-    async def call(self, verb: str, resource: object, *, name: str = "") -> object:
-        found = self.answers.pop(0) if self.answers else None
-        if found is None:
-            await asyncio.sleep(15)
-            return problem_of(0, verb=verb, resource="nodes")
-        return found
-
-
-def raw_node(machine: str) -> dict[str, object]:
-    return {
-        "metadata": {"name": "n2", "uid": "node-2", "resourceVersion": "1"},
-        "status": {"nodeInfo": {"kubeletVersion": "v1.36.3", "machineID": machine}},
-    }
-
-
 @pytest.mark.parametrize("apart_s", [0.0, 6.0])
 async def test_a_node_is_not_made_after_its_pod_because_two_api_servers_date_them(apart_s: float) -> None:
     """n2 is 4 s old when web-2 is bound to it. One API server dates the Node, another one, whose clock is 6 s behind, the binding."""
-    world = OperatorWorld(node_lifecycle=NodeLifecycle.AUTO)
-    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider="aws", created_at_s=world.now_s - 4)
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        placed = {"node_name": "n2", "created_at_s": world.now_s - 60, "scheduled_at_s": world.now_s - apart_s} if ordinal == 2 else {}
-        world.start(ordinal, **placed)
-    await world.settled(2)
-    world.scale(2)
-    world.remove_object(2)  # by force; n2 is there and web-2 runs on
-    await world.settled(4)
+    node, placed = {"created_at_s": NOW_S - 4}, {"created_at_s": NOW_S - 60, "scheduled_at_s": NOW_S - apart_s}
+    world = await on_its_own_node(node=node, **placed)
+    await world.loses(4)  # by force; n2 is there and web-2 runs on
     assert (left(world), guards(world)) == ([], ["Suspect"])
 
 
@@ -71,22 +39,15 @@ async def test_a_node_is_not_made_after_its_pod_because_two_api_servers_date_the
 async def test_a_pod_that_the_machine_of_a_node_that_was_made_again_runs_has_not_ended_with_the_first_machine(shows_loss: bool) -> None:
     """n2's machine is off and its Node goes; a new machine registers as n2 before web-2 is collected, and starts web-2 again, which joins.
     web-2 is then deleted by force. Every premise holds: the first machine was off when its Node was deleted."""
-    world = OperatorWorld(node_lifecycle=NodeLifecycle.AUTO)
-    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider="aws", machine="m1")
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, **({"node_name": "n2", "scheduled_at_s": world.now_s - 500, "required": (runs(),)} if ordinal == 2 else {}))
-    await world.settled(4)
+    world = await on_its_own_node(node={"machine": "m1"}, scheduled_at_s=NOW_S - 500, required=(runs(),))
+    await world.settled(2)
     world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-3", provider="aws", machine="m2", created_at_s=world.now_s)
     world.now_s += 20
     lost = over(run="a", finished_at_s=None, reason="ContainerStatusUnknown")
     again = runs(run="b", restarts=1, after=lost, was_lost=True) if shows_loss else runs(run="b", restarts=1)
     world.start(2, node_name="n2", scheduled_at_s=world.now_s - 526, required=(again,), restart_count=1)  # the new member, on m2
     await world.settled(4)
-    world.scale(2)
-    world.remove_object(2)  # by force: m2 is cut off, and runs it on
-    await world.settled(6)
+    await world.loses(6)  # by force: m2 is cut off, and runs it on
     assert (left(world), guards(world)) == ([], ["Suspect"])
 
 
@@ -119,5 +80,3 @@ async def test_a_pod_that_a_restored_etcd_bound_anew_has_not_ended_with_its_seco
     world.remove_object(2)
     await world.settled(12)
     assert left(world) == []
-
-

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 
-from support.fake_apiserver import FakeApiServer
 from unit.kube.raw_objects import eventually, finished, pod, running
 
 from .process_world import LEASE, Cluster, left
-
-
-@pytest.fixture
-async def cluster() -> AsyncIterator[Cluster]:
-    async with FakeApiServer().serving() as server:
-        yield Cluster(server)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -27,9 +19,8 @@ async def test_a_loss_that_the_replay_shows_counts_although_rounds_ran_on_the_li
     server = cluster.server
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
-        watch = operator.pods.names()
-        await eventually(lambda: watch in str(server.objects[LEASE]["metadata"].get("annotations")), 20)
+        await cluster.carriers_are_known()
+        watch = await cluster.stored_watch(operator)
     # While no operator runs, for seconds: the kubelet loses the run that holds the seat, starts another one, and that ends.
     lost = running() | {"containerID": "containerd://b", "restartCount": 1, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
     server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
@@ -54,9 +45,8 @@ async def test_a_position_that_was_read_before_a_restore_is_not_adopted_after_it
     server = cluster.server
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
-        watch = operator.pods.names()
-        await eventually(lambda: watch in str(server.objects[LEASE]["metadata"].get("annotations")), 20)
+        await cluster.carriers_are_known()
+        watch = await cluster.stored_watch(operator)
     backup = server.snapshot()
     for _ in range(50):
         server.tick()
@@ -112,16 +102,6 @@ def node_a(machine: str, **metadata: object) -> dict[str, object]:
     }
 
 
-async def silent_nodes(cluster: Cluster) -> None:
-    """Let nobody follow Nodes (429 while their watch cache is made again, say), while pods are followed as ever."""
-    cluster.server.failing_paths.add("/api/v1/nodes")
-    for watch in [w for w in cluster.server.watches if w.resource == "nodes"]:
-        assert watch.transport is not None
-        watch.transport.abort()
-        cluster.server.watches.remove(watch)
-    await asyncio.sleep(0.2)
-
-
 @pytest.mark.parametrize("is_replaced", [False, True])
 async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(cluster: Cluster, is_replaced: bool) -> None:
     """m1 is cut off and runs web-2 on; m2 takes its Node over while an operator watches, as the premise asks. Then another process begins."""
@@ -129,7 +109,7 @@ async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(
     server.put(node_a("m1"), "nodes")
     async with cluster.operating() as (operator, _):
         await cluster.populated()
-        await eventually(lambda: "u2" in str(cluster.status.get("seats")), 20)
+        await cluster.carriers_are_known()
         server.put(node_a("m2"), "nodes")
         await eventually(lambda: operator.nodes.node_of("node-a").other_until_s > 0, 20)
         # m2 starts web-2 again: first its kubelet shows the run of m1 as lost, and after one more restart nothing of that.

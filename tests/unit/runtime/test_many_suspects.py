@@ -15,25 +15,17 @@ from unit.core.builders import ended, pod_version
 
 from .operator_world import OperatorWorld, guards
 from .stories import left
+from .test_members import passes
 
 NEVER_RAN = (ContainerView(name="app", phase=ContainerPhase.ABSENT, may_hold_id=True),)
-
-
-async def passes(world: OperatorWorld, seconds: float) -> None:
-    for _ in range(int(seconds // 60)):
-        world.now_s += 60
-        await world.round()
 
 
 def is_rejected(world: OperatorWorld, uid: str) -> None:
     """Let a kubelet reject web-2, and the StatefulSet controller delete it: nothing of it ran, and no end says so."""
     values: dict[str, Any] = {
-        "instance_ids": frozenset({world.id_of(2)}),
-        "ids_are_fixed": True,
-        "required": NEVER_RAN,
-        "ready_since_s": None,
-        "started_containers": frozenset(),
-    }
+        "instance_ids": frozenset({world.id_of(2)}), "ids_are_fixed": True, "required": NEVER_RAN,
+        "ready_since_s": None, "started_containers": frozenset(),
+    }  # fmt: skip
     world._happens(pod_version(2, uid, phase="Failed", phase_manager="kubelet", phase_has_statuses=False, **values))
     world.remove_object(2)
 

@@ -11,8 +11,7 @@ import pytest
 from staticgroup.api.resources.members import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import digest_of
-from staticgroup.core.members.memory import PAUSE_MAX_S, SETTLE_MIN_S
-from staticgroup.kube.problem import KubeProblem, KubeProblemKind
+from staticgroup.kube.problem import problem_of
 from support.bounds import broker_bounds
 
 from .operator_world import UNREACHABLE, OperatorWorld, guards, static_group
@@ -40,13 +39,6 @@ async def passes(world: OperatorWorld, seconds: float, step_s: float = 60.0) -> 
     for _ in range(math.ceil(seconds / step_s)):
         world.now_s += step_s
         await world.round()
-
-
-async def departs(world: OperatorWorld, uid: str = "u2b") -> None:
-    """Scale to two and let the last pod end gracefully."""
-    world.scale(2)
-    world.end(2, uid)
-    await world.settled(3)
 
 
 # what is read, and when -----------------------------------------------------------------------------------------------
@@ -99,34 +91,6 @@ async def test_a_member_is_seen_for_the_first_time_once_the_watch_has_passed_a_r
     assert seat(world).first_seen.timestamp() == world.now_s
 
 
-async def test_the_pods_that_came_after_a_member_are_none_of_its_carriers() -> None:
-    """The new pod never joins; the member of the old one is dead since that has ended, although the new one has its
-    name."""
-    world = await OperatorWorld().started()
-    world.end(2)
-    world.start(2, "u2b", joins=False)
-    await world.settled(2)
-    assert seat(world).carriers == []
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(2)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_a_member_that_joins_after_every_pod_has_ended_is_unattributed() -> None:
-    """A user starts the consumer outside of the cluster, with the environment of the pod."""
-    world = await OperatorWorld().started()
-    world.scale(2)
-    del world.kafka.members[world.id_of(2)]
-    world.end(2)
-    await world.settled(4)
-    for name in ("first", "second"):
-        world.kafka.join(world.id_of(2), name)
-        await world.settled(6)
-        assert left(world) == []
-        assert guards(world) == ["Unattributed"]
-
-
 @pytest.mark.parametrize("is_restarted", [False, True])
 async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_removed_as_the_member_of_that_pod(
     is_restarted: bool,
@@ -141,43 +105,29 @@ async def test_another_client_that_took_the_seat_before_the_pod_was_replaced_is_
     await world.settled(2)
     if is_restarted:
         world.restart()
-    await departs(world)
+    await world.departs(3, "u2b")
     assert world.left == [("joined-beside-u2", world.id_of(2))]
 
 
 # suspects -------------------------------------------------------------------------------------------------------------
 
 
-def kafka_is_away(world: OperatorWorld) -> None:
-    world.kafka.problems["describe"] = UNREACHABLE
-
-
 def workload_is_unreadable(world: OperatorWorld) -> None:
-    problem = KubeProblem(
-        kind=KubeProblemKind.UNAVAILABLE,
-        verb="get",
-        resource="statefulsets",
-        namespace="shop",
-        status=503,
-        message="later",
-    )
     world.stores.workloads.clear()
-    world.kube.problems["read_workload"] = problem
+    world.kube.problems["read_workload"] = problem_of(503, verb="get", resource="statefulsets", namespace="shop")
 
 
-def is_suspended(world: OperatorWorld) -> None:
-    world.declare(static_group(generation=2, suspend=True))
-
-
-def observes(world: OperatorWorld) -> None:
-    world.declare(static_group(generation=2, mode="Observe"))
-
-
-def barriers_fail(world: OperatorWorld) -> None:
-    world.pods.barrier_works = False
-
-
-@pytest.mark.parametrize("hurdle", [kafka_is_away, workload_is_unreadable, is_suspended, observes, barriers_fail])
+@pytest.mark.parametrize(
+    "hurdle",
+    [
+        lambda world: world.kafka.problems.update(describe=UNREACHABLE),
+        workload_is_unreadable,
+        lambda world: world.declare(static_group(generation=2, suspend=True)),
+        lambda world: world.declare(static_group(generation=2, mode="Observe")),
+        lambda world: setattr(world.pods, "barrier_works", False),
+    ],
+    ids=["Kafka is away", "the workload cannot be read", "suspended", "mode Observe", "barriers fail"],
+)
 async def test_suspects_are_remembered_whatever_else_a_round_comes_to(hurdle: Callable[[OperatorWorld], None]) -> None:
     world = await OperatorWorld().started()
     hurdle(world)
@@ -201,46 +151,6 @@ async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
     assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
 
 
-async def test_a_suspect_that_was_silent_for_long_is_a_carrier_only_of_members_that_joined_before() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    await world.round()
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    await passes(world, SETTLE_MIN_S - 60)
-    assert suspects(world) == ["u2"]
-    await passes(world, 60)
-    assert suspects(world) == []
-    world.kafka.join(world.id_of(2))
-    await world.settled(2)
-    assert seat(world).carriers == ["u2b"]
-    await departs(world)
-    assert left(world) == [world.id_of(2)]
-
-
-async def test_no_time_takes_a_suspect_out_of_the_carriers_of_a_member() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    await passes(world, 4 * SETTLE_MIN_S)
-    assert seat(world).carriers == ["u2", "u2b"]
-    assert suspects(world) == ["u2"], "its member may still be there"
-    await departs(world)
-    assert left(world) == []
-
-
-async def test_a_pause_between_descriptions_begins_a_silence_anew() -> None:
-    world = await OperatorWorld().started()
-    lose(world)
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    await passes(world, SETTLE_MIN_S - 60)
-    world.now_s += PAUSE_MAX_S + 1
-    await world.round()
-    assert suspects(world) == ["u2"]
-    await passes(world, SETTLE_MIN_S)
-    assert suspects(world) == []
-
-
 @pytest.mark.parametrize(
     ("least_s", "pod", "settle_s"),
     [
@@ -250,12 +160,10 @@ async def test_a_pause_between_descriptions_begins_a_silence_anew() -> None:
         (60.0, {"session_timeouts_ms": (200_000,)}, 400.0),
     ],
     ids=[
-        "twice the session timeout of the pods",
-        "the setting",
-        "the grace of a pod",
+        "twice the session timeout of the pods", "the setting", "the grace of a pod",
         "the longest of the session timeouts",
     ],
-)
+)  # fmt: skip
 async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_grace(
     least_s: float, pod: dict[str, Any], settle_s: float
 ) -> None:
@@ -296,7 +204,7 @@ async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
     world._happens(world.kube.pods["shop", "web-2"])
     await world.round()
     assert suspects(world) == []
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert left(world) == [world.id_of(2)]
 
 
@@ -341,9 +249,7 @@ async def test_a_member_that_one_description_did_not_show_is_still_that_of_its_p
     """Brokers that start again may answer before they have loaded all; the pod ends meanwhile."""
     world = await OperatorWorld().started()
     member_id = world.kafka.members.pop(world.id_of(2))
-    world.scale(2)
-    world.end(2)
-    await world.settled(2)
+    await world.departs(2)
     world.kafka.join(world.id_of(2), member_id)
     await world.settled(6)
     assert left(world) == [world.id_of(2)]

@@ -17,7 +17,7 @@ from staticgroup.kube.problem import problem_of
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
 from .stories import LIVING, force_delete, group_body, left, put, start_as
-from .test_members import departs, lose, passes, seat
+from .test_members import lose, passes, seat
 
 SHARED_ID = {
     "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
@@ -38,7 +38,7 @@ async def test_status_that_is_emptied_under_a_watch_that_is_days_old() -> None:
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(1)
     assert UNSEEN in seat(world).carriers
-    await departs(world, "u2")
+    await world.departs(3, "u2")
     assert (left(world), guards(world)) == ([], ["JoinedBeforeWatch"])
 
 
@@ -144,9 +144,8 @@ async def test_status_that_cannot_be_read_is_an_empty_one_for_the_next_process()
     world.restart()
     await world.settled(2)
     assert world.stores.invalid_groups == {}
-    assert world.status.injected is not None
-    assert world.status.injected.scope == scope, "the pods keep their ids"
-    await departs(world, "u2")
+    assert world.injected.scope == scope, "the pods keep their ids"
+    await world.departs(3, "u2")
     assert (left(world), guards(world)) == ([], ["JoinedBeforeWatch"])
 
 

@@ -96,30 +96,10 @@ async def test_held_removal_is_an_event_only_when_its_guard_is_new() -> None:
     assert events_of(world, "Warning").count("RemovalHeld") == 1
 
 
-async def test_guard_that_holds_nothing_any_more_has_no_gauge_and_others_keep_theirs() -> None:
-    world = await OperatorWorld().started()
-    metrics = world.reconciler.metrics
-    metrics.held.show(("shop", "payments"), {("Suspect",): 3})
-
-    def held() -> dict[tuple[str, str], float]:
-        (gauge,) = metrics.held.collect()
-        return {(s.labels["staticgroup"], s.labels["guard"]): s.value for s in gauge.samples}
-
-    world.scale(2)
-    world.remove_object(2)
-    await world.settled(2)
-    assert held() == {("payments", "Suspect"): 3, ("orders", "Suspect"): 1}
-    world.scale(3)
-    await world.settled(2)
-    assert held() == {("payments", "Suspect"): 3}
-
-
 async def test_failed_event_stops_nothing() -> None:
     world = await OperatorWorld().started()
     world.kube.problems["post_event"] = problem_of(403, verb="create", resource="events")
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert len(world.left) == 1
     assert world.condition("RemovalSettled")[1] == "Removed"
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.kube.problem import problem_of
 from support.fake_pods import FakeNodes
-from unit.core.builders import NODE
+from unit.core.builders import NODE, NOW_S
 
 from .operator_world import OperatorWorld, guards
 from .stories import left
@@ -23,22 +24,20 @@ async def lost_with_its_node(
     *, provider: str = "aws", lifecycle: NodeLifecycle = NodeLifecycle.AUTO, placed_s: float | None = -500.0
 ) -> OperatorWorld:
     """Return a world scaled to two, whose web-2 was on a node of its own and is gone without an end."""
-    world = OperatorWorld(node_lifecycle=lifecycle)
-    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider=provider)
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        placed = (
-            {"node_name": "n2", "scheduled_at_s": None if placed_s is None else world.now_s + placed_s}
-            if ordinal == 2
-            else {}
-        )
-        world.start(ordinal, **placed)
-    await world.settled(2)
-    world.scale(2)
-    world.remove_object(2)
-    await world.settled(2)
+    world = await on_its_own_node(provider, lifecycle, scheduled_at_s=None if placed_s is None else NOW_S + placed_s)
+    await world.loses(2)
     assert guards(world) == ["Suspect"]
+    return world
+
+
+async def on_its_own_node(
+    provider: str = "aws", lifecycle: NodeLifecycle = NodeLifecycle.AUTO, node: dict[str, Any] | None = None, **pod: Any
+) -> OperatorWorld:
+    """Return a world of three pods, of which web-2 is on n2."""
+    world = OperatorWorld(node_lifecycle=lifecycle)
+    world.kube.nodes["n2"] = replace(NODE, name="n2", uid="node-2", provider=provider, **(node or {}))
+    await world.begin(3, last={"node_name": "n2"} | pod)
+    await world.settled(2)
     return world
 
 
@@ -84,9 +83,7 @@ async def test_the_event_of_a_removal_names_the_node_that_ended_a_pod_beside_the
     world.scale(3)
     world.start(2, "u2b")
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(2)
+    await world.departs(2, "u2b")
     assert guards(world) == ["Suspect"]
     gone(world)
     await world.settled(2)
@@ -206,13 +203,8 @@ async def test_a_node_that_cannot_be_read_proves_nothing() -> None:
 
 async def test_a_node_that_was_never_seen_says_nothing_by_its_absence() -> None:
     world = OperatorWorld(node_lifecycle=NodeLifecycle.FIXED)
-    world.scale(3)
-    await world.round()
-    for ordinal in range(3):
-        world.start(ordinal, **({"node_name": "n2"} if ordinal == 2 else {}))
+    await world.begin(3, last={"node_name": "n2"})
     await world.settled(2)
-    world.scale(2)
-    world.remove_object(2)
-    await world.settled(3)
+    await world.loses(3)
     assert left(world) == []
     assert guards(world) == ["Suspect"]

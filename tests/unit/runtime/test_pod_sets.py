@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import STRIMZI_POD_SET
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
@@ -18,7 +17,7 @@ from staticgroup.runtime.rivals import rivals_of
 from unit.core.builders import workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .stories import empty_seat, gap, left
+from .stories import left
 from .test_same_ids import EARLIER, IDENTITY, TEMPLATE, group
 
 REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "web"}
@@ -43,12 +42,9 @@ class PodSetWorld(OperatorWorld):
         generation = getattr(self, "generation", 2) + 1
         self.generation = generation
         view = workload(
-            len(ordinals),
-            metadata_generation=generation,
-            observed_generation=generation,
-            current_revision="",
+            len(ordinals), metadata_generation=generation, observed_generation=generation, current_revision="",
             update_revision="",
-        )
+        )  # fmt: skip
         view = replace(view, kind=STRIMZI_POD_SET, listed=ordinals, start=min(ordinals, default=0), **changes)
         self.kube.workloads["shop", "web"] = view
 
@@ -76,15 +72,7 @@ async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:
     world.now_s += OVERDUE_AFTER_S
     await world.settled(2)
     assert left(world) == []
-    assert world.condition("RemovalSettled")[:2] == ("False", "RemovalHeld")
-    assert "kubectl -n shop delete pod web-1" in world.condition("RemovalSettled")[2]
-
-
-async def test_a_listed_pod_that_ended_is_away_and_not_departed() -> None:
-    world = await PodSetWorld().started(3)
-    world.end(2)
-    await world.settled(6, step_s=30)
-    assert left(world) == []
+    world.tells("RemovalSettled", "False", "RemovalHeld", "kubectl -n shop delete pod web-1")
 
 
 @pytest.mark.parametrize("listed", [(), (0, 1, 2)])
@@ -98,11 +86,11 @@ async def test_a_kind_that_is_not_served_any_more_removes_no_member_and_says_wha
     world.kube.problems["read_workload"] = UNSERVED
     await world.settled(4)
     assert left(world) == []
-    status, reason, message = world.condition("WorkloadFound")
-    assert (status, reason) == ("Unknown", "WorkloadUnreadable")
-    assert "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet" in message
-    assert "install Strimzi's cluster operator" in message
-    assert "chart value workloads.strimzi" in message
+    world.tells(
+        "WorkloadFound", "Unknown", "WorkloadUnreadable",
+        "StrimziPodSet shop/web cannot be read: the API server serves no StrimziPodSet",
+        "install Strimzi's cluster operator", "chart value workloads.strimzi",
+    )  # fmt: skip
     spec, snapshot = await world.reconciler.snapshot_of(world.stores.groups[KEY])
     assert "StrimziPodSet web cannot be read." in explained(
         spec, snapshot, plan(spec, snapshot, History(), world.now_s), world.now_s
@@ -115,18 +103,17 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
     world.kube.problems["read_workload"] = UNSERVED
     rival = group("rival", EARLIER)  # whose connection has been pointed at the same brokers
     world.stores.put_group(("shop", "rival"), rival)
     await world.settled(2)
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
     assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
     world.stores.drop_group(("shop", "rival"), "uid-rival")
     world.kube.problems.clear()
     await world.settled(2)
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
 
 
 @pytest.mark.parametrize(
@@ -149,8 +136,7 @@ async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot
     world.kube.problems["read_workload"] = UNSERVED
     world.declare(static_group(generation=2, workloadRef=REF, identity=IDENTITY["identity"] | identity))
     await world.settled(2)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "None"
+    assert world.injected.method.value == "None"
 
 
 async def test_a_list_that_cannot_be_read_is_reported_with_what_to_correct() -> None:
@@ -215,15 +201,6 @@ async def test_a_listed_pod_that_is_never_made_holds_removals_and_is_reported_on
     assert left(world) == [world.id_of(3)]
 
 
-async def test_a_member_whose_pod_had_ended_before_a_gap_is_removed_after_it() -> None:
-    world = await PodSetWorld().started()
-    await empty_seat(world)
-    gap(world)
-    world.kafka.problems.clear()
-    await world.settled(4)
-    assert left(world) == [world.id_of(2)]
-
-
 async def test_what_is_wanted_is_said_as_it_is_listed() -> None:
     world = await PodSetWorld().started(4)
     world.list_pods(0, 1, 3)
@@ -251,24 +228,5 @@ async def test_a_pod_whose_ordinal_is_too_long_to_be_given_an_id_is_not_advised_
     world.start(0)
     world.start(1_234_567_890, joins=False, instance_ids=frozenset())
     await world.settled(2)
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "PodsWithoutId")
-    assert "no roll gives web-1234567890 one" in message
+    message = world.tells("Injected", "False", "PodsWithoutId", "no roll gives web-1234567890 one")
     assert "manual-rolling-update" not in message
-
-
-async def test_more_pods_than_a_static_group_serves_are_refused_as_a_whole() -> None:
-    world = await PodSetWorld().started(2)
-    world.list_pods(*range(0, 60_000, 2))
-    await world.settled(2)
-    assert world.condition("WorkloadFound")[1] == "WorkloadTooLarge"
-    assert "Lower the pods of the StrimziPodSet" in world.condition("WorkloadFound")[2]
-    assert left(world) == []
-
-
-def test_a_workload_of_two_kinds_is_stored_under_two_names() -> None:
-    world = PodSetWorld()
-    world.stores.put_workload(workload(1))
-    world.stores.put_workload(replace(workload(2), kind=STRIMZI_POD_SET, listed=(0, 1)))
-    assert len(world.stores.workloads) == 2
-    assert WorkloadRef.model_validate(REF).kind == STRIMZI_POD_SET.kind

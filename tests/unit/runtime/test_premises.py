@@ -15,7 +15,6 @@ from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
 
 from .operator_world import KEY, OperatorWorld, guards, static_group
-from .test_tenants import answered
 
 LIVING = "the-living-process"
 
@@ -67,17 +66,6 @@ async def a_suspect_of_a_forgotten_status(**spec: object) -> OperatorWorld:
     return world
 
 
-@pytest.mark.parametrize("watch_name", ["", "2-00000002"], ids=["watch resumed", "watch begun again"])
-async def test_status_emptied_while_the_operator_is_away_is_ignorance_of_every_carrier(watch_name: str) -> None:
-    world = await a_suspect_of_a_forgotten_status()
-    world.restart(watch_name=watch_name)
-    await world.settled(3)
-    zombie_of(world)
-    await world.settled(4)
-    assert not removed_living(world)
-    assert guards(world) == ["JoinedBeforeWatch"]
-
-
 async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members() -> None:
     world = await a_suspect_of_a_forgotten_status()
     for ordinal, uid in enumerate(("u0", "u1", "u2b")):
@@ -95,8 +83,7 @@ async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members(
 
 
 async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_the_staticgroup() -> None:
-    exclusive = {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}}
-    world = OperatorWorld(**exclusive)
+    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
     world.template = "web-{ordinal}"
     await world.started()
     world.remove_object(2)
@@ -120,9 +107,7 @@ async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
         world.start(ordinal)
     world.now_s += 300
     await world.settled(2)
-    world.scale(2)
-    world.end(2)
-    await world.settled(3)
+    await world.departs(3)
     assert [i for _, i in world.left] == ["web-2"]
 
 
@@ -163,27 +148,6 @@ async def a_departure_of_unscoped_ids() -> OperatorWorld:
     world.scale(2)
     world.end(2)
     return world
-
-
-async def test_neither_removes_where_two_workloads_make_the_same_ids() -> None:
-    world = await a_departure_of_unscoped_ids()
-    for namespace in ("shop", "bill"):
-        world.stores.put_connection((namespace, "kafka"), answered(namespace))
-    world.stores.put_group(("bill", "rival"), rival())
-    world.kafka.join("app-2", LIVING)
-    await world.settled(3)
-    assert not removed_living(world)
-    assert {e.reason for e in world.status.exceptions if e.kind.value == "Conflicting"} == {"ConflictingStaticGroup"}
-
-
-async def test_pod_of_another_namespace_that_carries_the_id_counts_without_a_staticgroup() -> None:
-    """Its StaticGroup may have been deleted; the pods live on."""
-    world = await a_departure_of_unscoped_ids()
-    world._happens(pod_version(2, "pay-2", namespace="bill", name="pay-2", instance_ids=frozenset({"app-2"})))
-    world.kafka.join("app-2", LIVING)
-    await world.settled(3)
-    assert not removed_living(world)
-    assert guards(world) == ["PodStillRunning"]
 
 
 async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -> None:
@@ -241,23 +205,6 @@ async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> Non
     assert not removed_living(world)
 
 
-async def test_status_emptied_behind_the_operators_back_is_repaired_and_nothing_is_forgotten() -> None:
-    world = await OperatorWorld().started()
-    world.remove_object(2)
-    world.start(2, "u2b")
-    await world.settled(2)
-    before = world.status
-    body = dict(world.kube.objects["staticgroups", *KEY])
-    del body["status"]
-    world.stores.put_group(KEY, world.kube.put_object("staticgroups", body))
-    assert world.reconciler.memories.is_overwritten(KEY)
-    assert not (await world.round()).failed
-    assert world.status == before
-    zombie_of(world)
-    await world.settled(4)
-    assert not removed_living(world)
-
-
 async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:
     world = await OperatorWorld().started()
     await world.settled(2)
@@ -297,9 +244,7 @@ async def reborn(after_s: float, **spec: Any) -> OperatorWorld:
     world.start(2, "u2b")
     world.now_s += 300
     await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(4)
+    await world.departs(4, "u2b")
     return world
 
 
@@ -309,14 +254,12 @@ async def test_new_staticgroup_does_not_inherit_the_suspects_of_another_scope() 
     assert [i for _, i in world.left] == [world.id_of(2)]
 
 
-async def test_suspect_that_may_be_younger_than_the_scope_stays_one() -> None:
+@pytest.mark.parametrize(
+    ("after_s", "spec"), [(5, {}), (600, {"identity": {"template": "{podName}", "exclusive": True}})],
+    ids=["young", "unscoped"],
+)  # fmt: skip
+async def test_suspect_that_may_carry_an_id_of_the_new_one_stays_one(after_s: float, spec: dict[str, Any]) -> None:
     """Clocks differ, and an id without a scope may be as old as it likes."""
-    world = await reborn(5)
-    assert world.left == []
-    assert guards(world) == ["Suspect"]
-
-
-async def test_suspect_of_an_id_without_scope_is_inherited() -> None:
-    world = await reborn(600, identity={"template": "{podName}", "exclusive": True})
+    world = await reborn(after_s, **spec)
     assert world.left == []
     assert guards(world) == ["Suspect"]

@@ -27,51 +27,6 @@ async def test_removal_is_settled_only_by_a_reading_after_the_acknowledgement() 
     assert world.condition("RemovalSettled")[1] == "Removed"
 
 
-async def test_member_that_a_fail_over_brings_back_is_removed_again_and_settles_under_the_new_coordinator() -> None:
-    """A classic removal is acknowledged before the next generation is stored."""
-    world = await departing()
-    pair = (world.kafka.members[world.id_of(2)], world.id_of(2))
-    await world.round()
-    assert pair[1] not in world.kafka.members
-    world.kafka.fail_over()
-    assert pair[1] in world.kafka.members
-    world.now_s += 1
-    await world.round()
-    assert world.left == [pair, pair]
-    assert world.status.settling[0].attempts == 2
-    world.kafka.store()
-    world.now_s += 1
-    await world.round()
-    assert world.status.settling[0].coordinator == "2@10.0.0.2:9092"
-    assert world.status.settling[0].settled_at is not None
-
-
-async def test_fail_over_without_resurrection_needs_two_readings_two_seconds_apart() -> None:
-    """Just after a fail-over a describe may show the state before the last write."""
-    world = await departing()
-    await world.round()
-    world.kafka.store()
-    world.kafka.fail_over()
-    await world.round()
-    assert world.status.settling[0].settled_at is None
-    world.now_s += 1.5
-    await world.round()
-    assert world.status.settling[0].settled_at is None
-    world.now_s += 1
-    await world.round()
-    assert world.status.settling[0].settled_at is not None
-
-
-async def test_another_client_under_a_removed_id_is_reported_and_not_fought() -> None:
-    """L4: no fight."""
-    world = await departing()
-    await world.settled(2)
-    world.kafka.join(world.id_of(2), "intruder")
-    await world.settled(5)
-    assert "intruder" not in {m for m, _ in world.left}
-    assert world.kafka.members[world.id_of(2)] == "intruder"
-
-
 # memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -118,19 +73,6 @@ async def test_stored_position_waits_for_the_round_of_a_change() -> None:
     assert memories.unstored_since_s(0.0) is None
 
 
-async def test_suspects_survive_a_restart_of_the_operator() -> None:
-    world = await OperatorWorld().started()
-    world.remove_object(2)
-    await world.round()
-    world.scale(2)
-    world.restart()
-    world.start(2, "u2b", joins=False)
-    world.end(2, "u2b")
-    await world.settled(4)
-    assert guards(world) == ["Suspect"]
-    assert world.left == []
-
-
 async def test_certificates_survive_a_restart_so_that_the_removal_goes_on() -> None:
     world = await OperatorWorld().started()
     world.scale(2)
@@ -153,14 +95,6 @@ async def test_restart_between_leave_and_verification_continues_the_verification
     await world.round()
     assert len(world.left) == 2
     assert world.status.settling[0].attempts == 2
-
-
-async def test_restart_whose_watch_could_not_resume_removes_no_member_whose_carrier_is_not_shown_any_more() -> None:
-    world = await departing()
-    world.restart(watch_name="2-00000002")
-    await world.settled(4)
-    assert world.left == []
-    assert guards(world) == ["Suspect"]
 
 
 async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> None:
@@ -194,24 +128,6 @@ async def test_suspect_is_remembered_though_its_member_left_and_its_id_is_not_wa
     await world.settled(4)
     assert world.left == []
     assert guards(world) == ["Suspect"]
-
-
-async def test_removed_member_that_is_back_after_its_seat_was_described_empty_is_removed_again() -> None:
-    """A coordinator that did not store the removal: the member id is that of a process which has ended, whatever was
-    described between."""
-    world = await departing()
-    member_id = world.kafka.members[world.id_of(2)]
-    await world.round()
-    world.kafka.fail_over("2@10.0.0.2:9092")
-    del world.kafka.members[world.id_of(2)]
-    await world.round()
-    assert world.status.settling[0].settled_at is None
-    world.kafka.fail_over("1@10.0.0.1:9092")
-    assert world.kafka.members[world.id_of(2)] == member_id
-    world.now_s += 1
-    await world.settled(2)
-    assert [m for m, _ in world.left] == [member_id, member_id]
-    assert guards(world) == []
 
 
 async def test_object_that_no_schema_would_allow_is_logged_and_left_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -280,9 +196,7 @@ async def test_group_that_a_new_coordinator_shows_without_its_members_does_not_m
     world.kafka.members.update(members)
     await world.settled(2)
     assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"], ["u2"]]
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     assert [i for _, i in world.left] == [world.id_of(2)]
 
 

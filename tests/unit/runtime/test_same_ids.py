@@ -65,19 +65,13 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         ),
     ],
     ids=[
-        "the older one keeps",
-        "whatever their names are",
-        "of one second the uid decides",
+        "the older one keeps", "whatever their names are", "of one second the uid decides",
         "an edit that is not in force gives up nothing that is injected",
-        "an edited template yields to ids that are injected",
-        "who yielded goes on to yield",
-        "ids that are set by hand are issued",
-        "ids of mode Observe may be",
-        "a watcher yields to who injects",
-        "another Kafka group",
-        "other ids",
+        "an edited template yields to ids that are injected", "who yielded goes on to yield",
+        "ids that are set by hand are issued", "ids of mode Observe may be", "a watcher yields to who injects",
+        "another Kafka group", "other ids",
     ],
-)
+)  # fmt: skip
 def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expected: set[str]) -> None:
     assert yields(a, b) == expected
     assert yields(b, a) == expected
@@ -108,19 +102,21 @@ async def a_conflict(created: str) -> OperatorWorld:
 
 
 def method(world: OperatorWorld) -> str:
-    assert world.status.injected is not None
-    return world.status.injected.method.value
+    return world.injected.method.value
 
 
-async def test_next_pods_get_no_id_that_another_staticgroup_issued_first() -> None:
+async def test_next_pods_get_no_id_that_another_staticgroup_issued_first_until_it_is_gone() -> None:
     world = await a_conflict("2001-01-01T00:00:00Z")
     assert method(world) == "None"
-    assert world.condition("Ready")[:2] == ("False", "ConflictingStaticGroups")
-    assert "new pods of this one get no id" in world.condition("Ready")[2]
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "ConflictingStaticGroups")
-    assert "shop/twin issued the same ids first" in message
-    assert "change the id template" in message
+    world.tells("Ready", "False", "ConflictingStaticGroups", "new pods of this one get no id")
+    world.tells(
+        "Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template"
+    )
+    assert (world.members.joined, world.members.foreign) == (3, 0), "pods that run keep their ids"
+    world.stores.drop_group(("shop", "twin"), "uid-twin")
+    await world.settled(2)
+    assert method(world) == "Policy"
+    assert world.condition("Ready")[0] == "True"
 
 
 async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
@@ -128,12 +124,6 @@ async def test_whose_ids_they_were_first_goes_on_to_give_them() -> None:
     assert method(world) == "Policy"
     assert world.condition("Ready")[1] == "ConflictingStaticGroups"
     assert "no id" not in world.condition("Ready")[2]
-
-
-async def test_pods_that_run_keep_their_ids_and_are_members_as_ever() -> None:
-    world = await a_conflict("2001-01-01T00:00:00Z")
-    assert world.status.members is not None
-    assert (world.status.members.joined, world.status.members.foreign) == (3, 0)
 
 
 async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() -> None:
@@ -144,14 +134,6 @@ async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() ->
     (finding,) = (e for e in world.status.exceptions if e.kind.value == "WithoutId")
     assert "change the id template" in finding.message
     assert "restart" not in finding.message
-
-
-async def test_ids_are_given_again_once_the_other_one_is_gone() -> None:
-    world = await a_conflict("2001-01-01T00:00:00Z")
-    world.stores.drop_group(("shop", "twin"), "uid-twin")
-    await world.settled(2)
-    assert method(world) == "Policy"
-    assert world.condition("Ready")[0] == "True"
 
 
 async def test_template_that_was_never_issued_is_not_remembered() -> None:
@@ -166,8 +148,7 @@ async def test_template_that_was_never_issued_is_not_remembered() -> None:
     await world.settled(2)
     assert method(world) == "Policy"
     assert world.condition("Ready")[0] == "True"
-    assert world.status.issued is not None
-    assert world.status.issued.templates == []
+    assert world.issued.templates == []
 
 
 async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> None:

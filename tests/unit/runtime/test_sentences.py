@@ -8,14 +8,10 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import GroupType, LeaveOutcome
-from staticgroup.kube.translate.pods import pod_version as translated
-from support.bounds import broker_bounds
-from unit.core.builders import pod_version
-from unit.kube.raw_objects import at, pod
+from staticgroup.core.group import LeaveOutcome
 
 from .operator_world import OperatorWorld, guards, static_group
-from .stories import LIVING, departs, managed, start_as, stray
+from .stories import LIVING, managed, start_as, stray
 
 B_CONSUMER = {"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}
 
@@ -59,9 +55,9 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_w
         world.start(n, joins=False, instance_ids=frozenset({world.id_of(0)}))
     world.kafka.join(world.id_of(0))
     await later(world, 3600)
-    state, reason, message = world.condition("Injected")
-    assert (state, reason) == ("False", "PodsWithoutId")
-    assert "some carry the id of web-0, and the members of one id fence each other" in message
+    message = world.tells(
+        "Injected", "False", "PodsWithoutId", "some carry the id of web-0, and the members of one id fence each other"
+    )
     assert message.endswith(
         f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
     )
@@ -83,27 +79,11 @@ async def test_pod_that_is_never_made_is_reported_with_where_to_see_why() -> Non
     assert world.condition("Ready")[0] == "False"
 
 
-@pytest.mark.parametrize("is_ready", [True, False])
-async def test_pod_of_days_that_is_restarted_is_away_for_a_restart(is_ready: bool) -> None:
-    world = await OperatorWorld().started()
-    world.now_s += 86_400
-    await world.settled(1)
-    del world.kafka.members[world.id_of(2)]
-    world.start(2, "u2", joins=False, ready_since_s=world.now_s if is_ready else None, restart_count=1)
-    world.now_s += 5
-    await world.settled(1)
-    assert world.condition("MembershipComplete")[1] == "MembersAway"
-
-
 async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     """The application does not read the variable: restarting its pods brings nothing."""
     world = OperatorWorld()
-    await world.round()
-    for n in range(2):
-        world.start(n, joins=False)
     world.kafka.members[""] = "consumer-app-1"
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(2, joins=False)
     messages = [
         world.condition("MembershipComplete")[2],
         *(e.message for e in world.status.exceptions if e.kind.value == "Missing"),
@@ -166,8 +146,7 @@ async def test_pod_that_is_not_wanted_is_not_counted_among_those_that_carry_thei
 async def kept(world: OperatorWorld) -> str:
     """Let days pass, and return why departed members are kept."""
     await later(world, 86_400)
-    state, reason, message = world.condition("RemovalSettled")
-    assert (state, reason) == ("False", "RemovalHeld")
+    message = world.tells("RemovalSettled", "False", "RemovalHeld")
     assert world.condition("Ready")[0] == "False"
     assert world.left == []
     return message
@@ -177,7 +156,7 @@ async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> Non
     world = await OperatorWorld(identity={"method": "None"}).started()
     world.pods.is_managed = managed
     stray(world)
-    await departs(world, 3)
+    await world.departs(3)
     assert (await kept(world)).endswith(
         "which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0."
     )
@@ -218,29 +197,21 @@ async def test_member_of_an_old_id_leaves_soon_while_its_pods_are_rolled() -> No
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
 
 
-async def test_member_whose_pod_the_statefulset_has_not_deleted_yet_leaves_soon() -> None:
-    world = await OperatorWorld().started()
-    world.scale(2)
-    await later(world, 3600)
-    assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
-
-
 async def test_member_of_a_living_pod_is_not_said_to_leave_when_its_session_expires() -> None:
     world = await OperatorWorld(identity={"method": "None"}, removal={"policy": "Never"}).started()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
-    await departs(world, 3)
+    await world.departs(3)
     assert "leaves when its process ends and its session expires" in world.condition("RemovalSettled")[2]
 
 
 async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() -> None:
     world = await OperatorWorld().started()
-    await departs(world, 4)
+    await world.departs(4)
     world.kafka.state = "PreparingRebalance"
     await later(world, 3600)
     assert world.condition("RemovalSettled")[1:] == (
-        "Removed",
-        "1 departed member was removed, and a later read of the group confirmed it.",
+        "Removed", "1 departed member was removed, and a later read of the group confirmed it."
     )
 
 
@@ -263,7 +234,7 @@ async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> 
 async def test_right_that_only_a_removal_needs_is_not_claimed() -> None:
     world = await OperatorWorld().started()
     world.kafka.outcome = LeaveOutcome.NOT_AUTHORIZED
-    await departs(world, 3)
+    await world.departs(3)
     assert world.condition("Authorized")[1] == "ReadGroupDenied"
     del world.kafka.members[world.id_of(2)]
     await world.settled(3)
@@ -285,28 +256,6 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
 # session timeouts -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wish", "is_served"),
-    [
-        ({"mode": "Observe"}, True),
-        ({"identity": {"env": [{"sessionTimeoutName": ""}]}}, True),
-        ({}, False),
-    ],
-    ids=["Observe", "no variable", "no policy"],
-)
-@pytest.mark.parametrize("seconds", [10, 1800])
-async def test_session_timeout_that_is_not_injected_is_not_said_to_be(
-    wish: dict[str, Any], is_served: bool, seconds: int
-) -> None:
-    world = OperatorWorld(sessionTimeout={"mode": "Fixed", "seconds": seconds}, **wish)
-    world.kafka.broker_bounds = broker_bounds(classic_min_ms=6_000, classic_max_ms=300_000)
-    world.is_policy_served = is_served
-    await world.started()
-    _, _, message = world.condition("TimeoutSufficient")
-    assert "is injected" not in message
-    assert "the next pods get" not in message
-
-
 async def test_consumer_without_a_variable_for_its_session_timeout_is_named() -> None:
     world = OperatorWorld(identity={"env": [{}, B_CONSUMER]})
     await world.round()
@@ -325,26 +274,64 @@ async def test_consumer_without_a_variable_for_its_session_timeout_is_named() ->
     )
 
 
-async def test_session_timeout_of_zookeeper_is_none_of_kafka() -> None:
-    raw = pod("web-0")
-    raw["spec"]["containers"][0]["env"] = [{"name": "ZOOKEEPER_SESSION_TIMEOUT_MS", "value": "6000"}]
-    shown = translated(at(raw, 5)).session_timeouts_ms
-    assert pod_version().session_timeouts_ms != shown
-    world = OperatorWorld(protocol="Consumer")
-    world.kafka.group_type = GroupType.CONSUMER
-    world.kafka.broker_bounds = broker_bounds(
-        consumer_min_ms=45_000, consumer_max_ms=120_000, consumer_session_ms=90_000
-    )
-    await world.round()
-    for n in range(2):
-        world.start(n, session_timeouts_ms=shown)
-    await world.settled(2)
-    assert world.condition("TimeoutSufficient")[1] == "TimeoutFits"
-
-
 async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_gone() -> None:
     """`kubectl delete sts web --cascade=orphan`."""
     world = await OperatorWorld().started()
     world.delete_workload()
     await world.settled(2)
     assert "3 pods still run with the id that was issued to them" in world.condition("Injected")[2]
+
+
+# spec.identity names a container that the pods do not have: nothing a pod does brings its client an id
+
+
+CONTAINER: dict[str, Any] = {"container": "worker"}
+ENTRIES: dict[str, Any] = {
+    "env": [{"instanceIdName": "KAFKA_GROUP_INSTANCE_ID"}, {"container": "worker", "suffix": "-b"}]
+}
+
+
+async def with_pods(identity: dict[str, Any], **changes: Any) -> OperatorWorld:
+    """Let three pods be Ready for minutes whose clients got no id from the policy."""
+    world = OperatorWorld(identity=identity)
+    await world.begin(3, joins=False, **changes)
+    world.now_s += 300
+    await world.settled(3)
+    return world
+
+
+@pytest.mark.parametrize("identity", [CONTAINER, ENTRIES], ids=["container", "env"])
+@pytest.mark.parametrize("changes", [{}, {"instance_ids": frozenset()}], ids=["annotated", "without an annotation"])
+async def test_restart_gives_no_id_to_a_container_that_is_not_there(
+    identity: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    """The policy writes the annotation and no variable."""
+    world = await with_pods(identity, **changes)
+    messages = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
+    assert not any("restart its pod" in text or "rollout restart" in text for text in messages)
+    assert world.condition("Injected") == (
+        "False",
+        "IdentityInvalid",
+        "spec.identity names container worker, which the pods of StatefulSet web do not have, "
+        "so its variables are written nowhere; "
+        "correct the name of the container in spec.identity, and roll the StatefulSet",
+    )
+    assert "see Injected" in world.condition("MembershipComplete")[2]
+    assert world.status.exceptions
+    assert all("correct the name of the container in spec.identity" in e.message for e in world.status.exceptions)
+
+
+@pytest.mark.parametrize(
+    "identity", [{"container": "app"}, {"container": "worker", "method": "None"}], ids=["right", "by hand"]
+)
+async def test_container_that_receives_its_variables_or_is_to_receive_none(identity: dict[str, Any]) -> None:
+    world = await with_pods(identity)
+    assert "container" not in world.condition("Injected")[2]
+    assert any("restart its pod" in e.message for e in world.status.exceptions)
+
+
+async def test_container_of_a_statefulset_that_is_not_there_is_not_known() -> None:
+    world = await OperatorWorld(identity=CONTAINER).started()
+    world.delete_workload()
+    await world.settled(2)
+    assert "worker" not in world.condition("Injected")[2]

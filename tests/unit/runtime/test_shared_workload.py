@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -89,18 +89,6 @@ class SharedWorld(OperatorWorld):
         await self.rounds(1)
         return self
 
-    def restart_without_orders(self) -> None:
-        """Delete `orders`, and replace the operator process by one that goes on from the status of `audit`."""
-        del self.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
-        self.stores.drop_group(KEY, self.stores.group_uids[KEY])
-        before = self.pods
-        self.pods = self._new_pods(before.watch_name)
-        version = self.kube.resource_version
-        self.pods.resume_after(before, tuple(self.kube.pods.values()), version, position=version)
-        self.reconciler = self._new_reconciler()
-        self.ask_kafka(self.kafkas)
-        self.stores.put_group(AUDIT, self.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT])
-
     def scaled_down(self) -> None:
         """Scale from 3 to 2: web-2 ends with a certificate."""
         self.scale(2)
@@ -123,24 +111,25 @@ async def test_each_staticgroup_of_a_workload_removes_in_its_own_time() -> None:
     assert world.ids(2)[1] not in world.members("audit")
 
 
-async def test_suspended_staticgroup_finds_its_evidence_when_it_goes_on() -> None:
-    world = await SharedWorld().started()
-    world.declare_audit(generation=2, suspend=True)
-    world.scaled_down()
-    await world.rounds(16)
-    assert world.ids(2)[1] in world.members("audit")
-    world.declare_audit(generation=3)
-    await world.rounds(3)
-    assert world.ids(2)[1] not in world.members("audit")
+def suspend(world: SharedWorld, is_so: bool) -> None:
+    world.declare_audit(generation=2 + (not is_so), suspend=is_so)
 
 
-async def test_staticgroup_whose_brokers_do_not_answer_keeps_its_evidence() -> None:
+def silence(world: SharedWorld, is_so: bool) -> None:
+    world.kafkas.groups["audit"].problems = {"describe": UNREACHABLE} if is_so else {}
+
+
+@pytest.mark.parametrize("hold_up", [suspend, silence])
+async def test_staticgroup_that_is_held_up_finds_its_evidence_when_it_goes_on(
+    hold_up: Callable[[SharedWorld, bool], None],
+) -> None:
     world = await SharedWorld().started()
+    hold_up(world, True)
     world.scaled_down()
-    world.kafkas.groups["audit"].problems["describe"] = UNREACHABLE
     await world.rounds(16)
     assert world.members("orders") == {world.ids(0)[0], world.ids(1)[0]}
-    world.kafkas.groups["audit"].problems.clear()
+    assert world.ids(2)[1] in world.members("audit")
+    hold_up(world, False)
     await world.rounds(3)
     assert world.members("audit") == {world.ids(0)[1], world.ids(1)[1]}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import GroupType, LeaveCall, LeaveOutcome, ReleaseOutcome
+from staticgroup.core.group import GroupType, LeaveCall, ReleaseOutcome
 from unit.core.crashes import crashed, over, runs
 
 from .operator_world import OperatorWorld, guards
@@ -22,14 +22,7 @@ async def running(group_type: GroupType = GroupType.STREAMS, *, pods: int = PODS
     world = OperatorWorld(**wanted)
     world.kafka.group_type = group_type
     world.kafka.protocol_type = "streams" if group_type is GroupType.STREAMS else "consumer"
-    world.scale(pods)
-    await world.round()
-    for ordinal in range(pods):
-        world.start(ordinal, joins=False, required=(runs(),), phase_written_at_s=world.now_s)
-        for instance_id in thread_ids(world, ordinal):
-            world.kafka.join(instance_id)
-    world.now_s += 300
-    await world.settled(2)
+    await world.started(pods, "-1", "-2", "-3", required=(runs(),), phase_written_at_s=world.now_s)
     world.now_s += 20
     return world
 
@@ -75,49 +68,6 @@ async def test_all_threads_of_a_scaled_down_pod_leave_in_one_round_after_the_rea
     assert len(world.left) == 3
 
 
-async def test_removal_from_a_streams_group_is_settled_when_the_epochs_are_equal() -> None:
-    world = await running()
-    world.scale(2)
-    world.end(2)
-    away = [world.kafka.members[i] for i in thread_ids(world, 0)]
-    await world.round()
-    world.kafka.epoch += 1
-    world.kafka.lagging = set(away)
-    await world.settled(3)
-    assert world.condition("RemovalSettled")[0] == "False"
-    world.kafka.lagging = set()
-    await world.settled(2)
-    assert world.condition("RemovalSettled")[0] == "True"
-
-
-async def test_thread_that_joined_again_before_its_leave_is_fenced_off_by_the_compare_and_set() -> None:
-    world = await running()
-    world.scale(2)
-    world.end(2)
-    world.kafka.before["leave"] = lambda: world.kafka.join(thread_ids(world, 2)[1], "its-successor") and None
-    await world.round()
-    assert [o for _, o in world.kafka.leaves] == [LeaveOutcome.REMOVED, LeaveOutcome.FENCED, LeaveOutcome.REMOVED]
-    assert world.kafka.members[thread_ids(world, 2)[1]] == "its-successor"
-
-
-async def test_threads_of_a_pod_that_lives_stay_when_its_number_of_threads_is_lowered() -> None:
-    """The pods run three until they restart; the member of the third of each is reported with the field, and left
-    alone."""
-    world = await running()
-    world.declare(edited(world, identity={"membersPerPod": 2}))
-    await world.settled(4)
-    assert world.left == []
-    assert members(world) == (6, 6, 0, 3)
-    status, reason, message = world.condition("MembershipComplete")
-    assert (status, reason) == ("False", "SuffixMismatch")
-    assert "Set spec.identity.membersPerPod to 3" in message
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
-    assert [i for _, i in world.left] == thread_ids(world, 2, 2)
-    assert {i for i in world.kafka.members if i.endswith("-3")} == {f"{world.id_of(o)}-3" for o in range(3)}
-
-
 async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its_pod_lives_again() -> None:
     world = await running()
     world.declare(edited(world, identity={"membersPerPod": 2}))
@@ -135,34 +85,13 @@ async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its
     assert world.condition("Ready")[0] == "True"
 
 
-async def test_roll_to_more_threads_removes_no_member_and_ends_complete() -> None:
-    world = await running()
-    world.declare(edited(world, identity={"membersPerPod": 4}))
-    await world.settled(3)
-    assert world.condition("MembershipComplete")[:2] == ("False", "MembersMissing")
-    assert members(world) == (12, 9, 0, 0)
-    for ordinal in range(PODS):
-        world.end(ordinal)
-        world.start(ordinal, f"new-{ordinal}", joins=False)
-        for instance_id in thread_ids(world, ordinal, 4):
-            world.kafka.join(instance_id)
-    world.now_s += 120
-    await world.settled(3)
-    assert world.left == []
-    assert members(world) == (12, 12, 0, 0)
-
-
 async def test_application_of_the_streams_protocol_under_role_consumer_is_reported_and_keeps_every_member() -> None:
     """As before there was a role: a preset alone."""
     world = await running(role="Consumer", identity={"preset": "KafkaStreams", "membersPerPod": THREADS})
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
+    await world.departs(4)
     assert world.left == []
     assert guards(world) == ["UnsupportedGroupType"] * 3
-    status, reason, message = world.condition("MembershipComplete")
-    assert (status, reason) == ("False", "ProtocolMismatch")
-    assert "Set spec.role to Streams" in message
+    world.tells("MembershipComplete", "False", "ProtocolMismatch", "Set spec.role to Streams")
     world.declare(edited(world, role="Streams"))
     await world.settled(4)
     assert [i for _, i in world.left] == thread_ids(world, 2)
@@ -188,8 +117,7 @@ async def test_release_of_a_thread_that_is_not_allowed_names_the_right_and_the_c
     ended = crashed(last_end=over(finished_at_s=world.now_s - 0.5))
     world.start(0, joins=False, required=(ended,), ready_since_s=None, phase_written_at_s=world.now_s)
     await world.round()
-    status, reason, message = world.condition("Authorized")
-    assert (status, reason) == ("False", "ReadGroupDenied")
+    message = world.tells("Authorized", "False", "ReadGroupDenied")
     assert message.startswith("StreamsGroupHeartbeat was refused")
     texts = [text for _, kind, text in world.kube.events if kind == "ReleaseRefused"]
     assert [text.partition(" ")[0] for text in texts] == ["StreamsGroupHeartbeat"] * 3

@@ -16,19 +16,6 @@ PODS = 3
 Json = dict[str, Any]
 
 
-async def started(world: OperatorWorld, *appended: str) -> OperatorWorld:
-    """Pods start with the ids they are given; their clients append to them."""
-    world.scale(PODS)
-    await world.round()
-    for ordinal in range(PODS):
-        world.start(ordinal, joins=False)
-        for text in appended:
-            world.kafka.join(world.id_of(ordinal) + text)
-    world.now_s += 300
-    await world.settled(2)
-    return world
-
-
 async def scaled_down(world: OperatorWorld) -> set[str]:
     """End the last pod and return which ids have left."""
     world.scale(PODS - 1)
@@ -50,59 +37,23 @@ async def scaled_down(world: OperatorWorld) -> set[str]:
 async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
     identity: Json, appended: tuple[str, ...]
 ) -> None:
-    world = await started(OperatorWorld(identity=identity), *appended)
-    members = world.status.members
-    assert members is not None
-    assert (members.expected, members.joined, members.foreign, members.missing) == (
-        PODS * len(appended),
-        PODS * len(appended),
-        0,
-        0,
-    )
+    world = await OperatorWorld(identity=identity).started(PODS, *appended)
+    members, all_of_them = world.members, PODS * len(appended)
+    assert (members.expected, members.joined, members.foreign, members.missing) == (all_of_them, all_of_them, 0, 0)
     assert world.condition("Ready")[0] == "True"
     assert await scaled_down(world) == set(appended)
 
 
 async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
     """A preset alone, before: every member foreign, every seat missing, and nothing was ever removed."""
-    world = await started(OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}), "-0")
-    state, reason, message = world.condition("MembershipComplete")
-    assert (state, reason) == ("False", "SuffixMismatch")
-    assert "Set spec.identity.suffix to Spring." in message
+    world = await OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}).started(PODS, "-0")
+    world.tells("MembershipComplete", "False", "SuffixMismatch", "Set spec.identity.suffix to Spring.")
     assert await scaled_down(world) == set()
+    await world.settled(8, step_s=15)  # a user who follows it minutes later has lost nothing
     world.declare(static_group(generation=2, identity={"preset": "SpringBoot", "suffix": "Spring"}))
     await world.settled()
     assert world.condition("Ready")[0] == "True"
     assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
-
-
-async def test_suffix_that_is_corrected_long_after_the_pod_ended_finds_its_evidence() -> None:
-    """The status says what to set; a user who follows it minutes later has lost nothing."""
-    world = await started(OperatorWorld(identity={"suffix": "None"}), "-0")
-    world.scale(PODS - 1)
-    world.end(PODS - 1)
-    await world.settled(8, step_s=15)
-    assert "Set spec.identity.suffix to Spring." in world.condition("MembershipComplete")[2]
-    world.declare(static_group(generation=2, identity={"suffix": "Spring"}))
-    await world.settled(4)
-    assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
-
-
-async def test_preset_that_changes_on_a_live_group_removes_no_member_and_settles_with_the_roll() -> None:
-    world = await started(OperatorWorld(), "")
-    world.declare(static_group(generation=2, identity={"preset": "SpringBoot"}))
-    await world.settled(2)
-    assert world.condition("MembershipComplete")[1] == "SuffixMismatch"
-    assert "roll the StatefulSet" in world.condition("MembershipComplete")[2]
-    for ordinal in range(PODS):
-        world.end(ordinal)
-        world.start(ordinal, f"new-{ordinal}", joins=False)
-        world.kafka.join(f"{world.id_of(ordinal)}-0")
-    world.now_s += 300
-    await world.settled(2)
-    members = world.status.members
-    assert members is not None
-    assert (members.joined, members.foreign, world.left) == (PODS, PODS, [])
 
 
 def store_of(**groups: Json) -> Stores:
@@ -120,12 +71,9 @@ def unscoped(workload: str, **identity: Any) -> Json:
 
 def issued(*, follows: bool = False) -> Json:
     injected = {
-        "scope": "3fa9c1d2",
-        "method": "Policy",
-        "idTemplate": "{podName}",
-        "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}],
-        "env": [],
-    }
+        "scope": "3fa9c1d2", "method": "Policy", "idTemplate": "{podName}",
+        "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}], "env": [],
+    }  # fmt: skip
     return {"injected": injected | ({"suffixFollowsPreset": True} if follows else {})}
 
 

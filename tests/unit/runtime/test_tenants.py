@@ -53,9 +53,7 @@ async def started(**spec: Any) -> OperatorWorld:
 
 async def departs(world: OperatorWorld) -> None:
     await world.settled(2)
-    world.scale(2)
-    world.end(2)
-    await world.settled(6)
+    await world.departs(6)
 
 
 def nothing(world: OperatorWorld) -> None:
@@ -89,16 +87,11 @@ def shared(**allowed: Any) -> Changed:
         (SHARED, shared(names=["evil"], groupPrefixes=["evil-"])),
     ],
     ids=[
-        "no such connection",
-        "brokers that never answered",
-        "nor do those that are said to be ours",
-        "brokers of another cluster",
-        "brokers that tell none",
-        "no such connection of the whole cluster",
-        "it does not allow the namespace",
-        "it does not allow the group",
+        "no such connection", "brokers that never answered", "nor do those that are said to be ours",
+        "brokers of another cluster", "brokers that tell none", "no such connection of the whole cluster",
+        "it does not allow the namespace", "it does not allow the group",
     ],
-)
+)  # fmt: skip
 async def test_no_staticgroup_of_another_namespace_holds_a_removal(
     spec: Json, connection: Changed, names_ids: str
 ) -> None:
@@ -151,11 +144,10 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
     carried = frozenset({world.id_of(2)})
     world._happens(
         replace(
-            pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""),
-            namespace="evil",
+            pod_version(2, "evil-2", instance_ids=carried, ids_are_fixed=True, owner_name=""), namespace="evil",
             name="idle-2",
-        )
-    )
+        ),
+    )  # fmt: skip
     world.kafka.join(world.id_of(2), "the-other-process")
     await departs(world)
     assert (world.left, guards(world)) == ([], ["PodStillRunning"])
@@ -170,14 +162,11 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
 async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: str, method: str) -> None:
     world = OperatorWorld(identity={"scope": SCOPE})
     tenant(
-        world,
-        mode=mode,
-        identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
+        world, mode=mode, identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
         workloadRef={"name": "web"},
-    )
+    )  # fmt: skip
     await world.settled(3)
-    assert world.status.injected is not None
-    assert world.status.injected.method.value == "Policy"
+    assert world.injected.method.value == "Policy"
 
 
 async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_to_ours() -> None:
@@ -186,5 +175,4 @@ async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_t
     carrier = pod_version(0, "evil-0", instance_ids=frozenset({"app-0"}), ids_are_fixed=True, owner_name="idle")
     world._happens(replace(carrier, namespace="evil", name="idle-0"))
     await world.settled(3)
-    assert world.condition("Injected")[:2] == ("False", "ConflictingStaticGroups")
-    assert "StaticGroup evil/x has the same ids set by hand" in world.condition("Injected")[2]
+    world.tells("Injected", "False", "ConflictingStaticGroups", "StaticGroup evil/x has the same ids set by hand")

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from staticgroup.runtime.work_queue import BACKOFF_MAX_S, Key, Result, WorkQueue
+from staticgroup.runtime.work_queue import BACKOFF_MAX_S, SPACING_S, Key, Result, WorkQueue
 
 pytestmark = pytest.mark.looptime
 A, B, C = ("shop", "a"), ("shop", "b"), ("shop", "c")
@@ -51,42 +51,112 @@ async def running(rounds: Rounds, concurrency: int = 4) -> AsyncIterator[WorkQue
         await queue.stop()
 
 
-def lasting(seconds: float, outcome: Result = Result()) -> Callable[[Key], Awaitable[Result]]:  # noqa: B008 - frozen
+def lasting(seconds: float, *outcomes: Result) -> Callable[[Key], Awaitable[Result]]:
+    """Return rounds of that length; each ends by the next outcome, and the last one is for all that follow."""
+    left = list(outcomes or (OK,))
+
     async def act(_: Key) -> Result:
         await asyncio.sleep(seconds)
-        return outcome
+        return left.pop(0) if len(left) > 1 else left[0]
 
     return act
 
 
-async def failing(_: Key) -> Result:
-    return Result(failed=True)
+async def steps(queue: WorkQueue, *what: str | float) -> None:
+    """Do with key A what is said, and let the seconds pass that stand between."""
+    for step in what:
+        match step:
+            case "add":
+                queue.add(A)
+            case "soon":
+                queue.add_soon(A)
+            case "forget":
+                queue.forget(A)
+            case str():
+                queue.add_after(A, float(step.removeprefix("after ")))
+            case _:
+                await asyncio.sleep(step)
 
 
-async def test_adds_before_a_worker_is_free_make_one_round() -> None:
+OK, FAILED = Result(), Result(failed=True)
+LATER = Result(requeue_after_s=4)
+MUCH_LATER = Result(requeue_after_s=30)
+STORIES: dict[str, tuple[Callable[[Key], Awaitable[Result]], tuple[str | float, ...], list[float]]] = {
+    "adds before a worker is free make one round": (lasting(0), ("add",) * 5 + (1,), [0]),
+    "adds while a key runs make exactly one more round after it": (
+        lasting(10), ("add", 1, *("add",) * 5, 60), [0, 10],
+    ),
+    "success ends the back-off": (
+        lasting(0, FAILED, FAILED, OK, FAILED, OK), ("add", 10, "add", 10), [0, 1, 3, 10, 11],
+    ),
+    "add cuts a back-off short": (lasting(0, FAILED), ("add", 3.5, "add", 0.1), [0, 1, 3, 3.5]),
+    "a key whose events never pause backs off all the same": (
+        lasting(0.5, FAILED), ("add", 0.2, "add", 1.4), [0, 1.5],
+    ),
+    "the earlier of two times counts": (
+        lasting(0), ("add", 1, "after 5", "after 2", "after 50", 100), [0, 3],
+    ),
+    "a later time does not delay a round that is due": (lasting(0), ("add", "after 50", 100), [0]),
+    "a round that asks for it is repeated": (lasting(1, LATER), ("add", 12), [0, 5, 10]),
+    "a forgotten key is not run again": (lasting(1, LATER), ("add", 2, "forget", 60), [0]),
+    "failure of a round that was forgotten meanwhile is not tried again": (
+        lasting(5, FAILED), ("add", 1, "forget", 60), [0],
+    ),
+    "forgotten and added again runs again, never beside its old round": (
+        lasting(5), ("add", 1, "forget", "add", 60), [0, 5],
+    ),
+    "forgotten and added again has no back-off of its former life": (
+        lasting(5, FAILED, OK), ("add", 1, "forget", "add", 60), [0, 5],
+    ),
+    # a pod that ends terminates, its containers do, and its object goes
+    "the first news are seen at once and those that follow together": (
+        lasting(0, MUCH_LATER), ("soon", 0.1) * 4 + (10,), [0, SPACING_S],
+    ),
+    "news during a short round wait for the spacing": (lasting(0.2), ("soon", 0.1, "soon", 10), [0, SPACING_S]),
+    "news during a long round are seen after it": (lasting(2), ("soon", 0.1, "soon", 10), [0, 2]),
+    "what is asked for at once waits for no spacing": (
+        lasting(0, MUCH_LATER), ("soon", 0.1, "soon", "add", 10), [0, 0.1],
+    ),
+    "nor does it during a round": (lasting(0.1), ("add", 0.05, "soon", "add", 10), [0, 0.1]),
+    "a round that comes earlier of itself is not put off": (
+        lasting(0.1, Result(requeue_after_s=0.05)), ("add", 0.05, "soon", 0.2), [0, 0.15],
+    ),
+    "news cut a back-off short": (lasting(0, FAILED), ("add", 20, "soon", 0.1), [0, 1, 3, 7, 15, 20]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_rounds_of_a_key_begin_when_they_should(name: str) -> None:
     rounds = Rounds()
+    rounds.act, what, expected = STORIES[name]
     async with running(rounds) as queue:
-        for _ in range(5):
-            queue.add(A)
-        await asyncio.sleep(1)
-    assert rounds.times() == [0]
+        await steps(queue, *what)
+        assert "forget" not in what or len(queue) == 0
+    assert rounds.times() == expected
 
 
-async def test_adds_while_a_key_runs_make_exactly_one_more_round_after_it() -> None:
+async def test_crash_of_a_round_counts_as_failure_and_is_logged_once_with_its_key(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     rounds = Rounds()
-    rounds.act = lasting(10)
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(1)
-        for _ in range(5):
-            queue.add(A)
-        await asyncio.sleep(60)
-    assert rounds.times() == [0, 10]
+
+    async def act(key: Key) -> Result:
+        if len(rounds.ran) == 1:
+            raise RuntimeError("boom")
+        return OK
+
+    rounds.act = act
+    with caplog.at_level(logging.ERROR):
+        async with running(rounds) as queue:
+            await steps(queue, "add", 30)
+    assert rounds.times() == [0, 1]
+    (record,) = caplog.records
+    assert record.__dict__["key"] == "shop/a"
 
 
 async def test_failures_back_off_from_one_second_doubling_to_one_minute() -> None:
     rounds = Rounds()
-    rounds.act = failing
+    rounds.act = lasting(0, FAILED)
     async with running(rounds) as queue:
         queue.add(A)
         await asyncio.sleep(2_000)
@@ -94,22 +164,6 @@ async def test_failures_back_off_from_one_second_doubling_to_one_minute() -> Non
     gaps = [round(later - earlier) for earlier, later in pairwise(times)]
     assert gaps[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
     assert max(gaps) == BACKOFF_MAX_S
-
-
-async def test_success_ends_the_back_off() -> None:
-    rounds = Rounds()
-    outcomes = iter([Result(failed=True), Result(failed=True), Result(), Result(failed=True), Result()])
-
-    async def act(_: Key) -> Result:
-        return next(outcomes)
-
-    rounds.act = act
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(10)
-        queue.add(A)
-        await asyncio.sleep(10)
-    assert rounds.times() == [0, 1, 3, 10, 11]
 
 
 async def test_back_off_belongs_to_one_key() -> None:
@@ -125,17 +179,6 @@ async def test_back_off_belongs_to_one_key() -> None:
         await asyncio.sleep(21)
     assert rounds.times(B) == [0, 5, 10, 15, 20]
     assert rounds.times(A) == [0, 1, 3, 7, 15]
-
-
-async def test_add_cuts_a_back_off_short() -> None:
-    rounds = Rounds()
-    rounds.act = failing
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(3.5)
-        queue.add(A)
-        await asyncio.sleep(0.1)
-    assert rounds.times() == [0, 1, 3, 3.5]
 
 
 async def test_events_during_an_outage_do_not_make_the_back_off_longer_than_the_outage() -> None:
@@ -154,18 +197,6 @@ async def test_events_during_an_outage_do_not_make_the_back_off_longer_than_the_
             await asyncio.sleep(0.5)
         await asyncio.sleep(120)
     assert rounds.times()[-1] < 10
-
-
-async def test_failure_while_dirty_still_backs_off() -> None:
-    """A key whose events never pause must not make a broken cluster spin."""
-    rounds = Rounds()
-    rounds.act = lasting(0.5, Result(failed=True))
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(0.2)
-        queue.add(A)
-        await asyncio.sleep(1.4)
-    assert rounds.times() == [0, 1.5]
 
 
 async def test_concurrency_is_bounded_and_everyone_gets_a_turn() -> None:
@@ -200,48 +231,6 @@ async def test_stuck_key_delays_no_other() -> None:
     assert {k for k, _ in rounds.ran} == {A, B, C}
 
 
-async def test_add_after_keeps_the_earlier_of_two_times() -> None:
-    rounds = Rounds()
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.add_after(A, 5)
-        queue.add_after(A, 2)
-        queue.add_after(A, 50)
-        await asyncio.sleep(100)
-    assert rounds.times() == [0, 3]
-
-
-async def test_add_after_does_not_delay_a_round_that_is_due() -> None:
-    rounds = Rounds()
-    async with running(rounds) as queue:
-        queue.add(A)
-        queue.add_after(A, 50)
-        await asyncio.sleep(100)
-    assert rounds.times() == [0]
-
-
-async def test_round_that_asks_for_it_is_repeated() -> None:
-    rounds = Rounds()
-    rounds.act = lasting(1, Result(requeue_after_s=4))
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(12)
-    assert rounds.times() == [0, 5, 10]
-
-
-async def test_forgotten_key_is_not_run_again() -> None:
-    rounds = Rounds()
-    rounds.act = lasting(1, Result(requeue_after_s=4))
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(2)
-        queue.forget(A)
-        await asyncio.sleep(60)
-        assert len(queue) == 0
-    assert rounds.times() == [0]
-
-
 async def test_forgetting_a_running_key_lets_its_round_end() -> None:
     rounds = Rounds()
     ended: list[Key] = []
@@ -259,72 +248,6 @@ async def test_forgetting_a_running_key_lets_its_round_end() -> None:
         queue.forget(A)
         await asyncio.sleep(60)
     assert ended == [A]
-
-
-async def test_failure_of_a_round_that_was_forgotten_meanwhile_is_not_tried_again() -> None:
-    rounds = Rounds()
-
-    async def act(key: Key) -> Result:
-        await asyncio.sleep(5)
-        return Result(failed=True)
-
-    rounds.act = act
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.forget(A)
-        await asyncio.sleep(60)
-        assert len(queue) == 0
-    assert rounds.times() == [0]
-
-
-async def test_forgotten_and_added_again_starts_without_the_back_off_of_its_former_life() -> None:
-    rounds = Rounds()
-
-    async def act(key: Key) -> Result:
-        await asyncio.sleep(5)
-        return Result(failed=len(rounds.ran) == 1)
-
-    rounds.act = act
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.forget(A)
-        queue.add(A)
-        await asyncio.sleep(60)
-    assert rounds.times() == [0, 5]
-
-
-async def test_forgotten_and_added_again_runs_again_but_never_beside_its_old_round() -> None:
-    rounds = Rounds()
-    rounds.act = lasting(5)
-    async with running(rounds) as queue:
-        queue.add(A)
-        await asyncio.sleep(1)
-        queue.forget(A)
-        queue.add(A)
-        await asyncio.sleep(60)
-    assert rounds.times() == [0, 5]
-
-
-async def test_crash_of_a_round_counts_as_failure_and_is_logged_once_with_its_key(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    rounds = Rounds()
-
-    async def act(key: Key) -> Result:
-        if len(rounds.ran) == 1:
-            raise RuntimeError("boom")
-        return Result()
-
-    rounds.act = act
-    with caplog.at_level(logging.ERROR):
-        async with running(rounds) as queue:
-            queue.add(A)
-            await asyncio.sleep(30)
-    assert rounds.times() == [0, 1]
-    (record,) = caplog.records
-    assert record.__dict__["key"] == "shop/a"
 
 
 async def test_stop_cancels_running_rounds_and_waits_for_them() -> None:

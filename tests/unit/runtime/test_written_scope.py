@@ -18,42 +18,14 @@ SCOPE = "5ca1ab1e"
 WRITTEN: dict[str, Any] = {"identity": {"scope": SCOPE}}
 
 
-async def departs(world: OperatorWorld, rounds: int = 5) -> None:
-    world.scale(2)
-    world.end(2)
-    await world.settled(rounds)
-
-
-async def test_ids_have_the_scope_that_was_written() -> None:
-    world = await OperatorWorld(**WRITTEN).started()
-    assert world.status.injected is not None
-    assert (world.scope, world.status.injected.id_template) == (SCOPE, f"{{podName}}.{SCOPE}")
-
-
 async def test_member_that_joined_before_the_watch_was_whole_may_be_of_an_unseen_pod() -> None:
     """Ids with a written scope may be older than the StaticGroup."""
     world = OperatorWorld(**WRITTEN)
     world.template = f"web-{{ordinal}}.{SCOPE}"
     await world.started()
-    await departs(world)
+    await world.departs(5)
     assert left(world) == []
     assert guards(world) == ["JoinedBeforeWatch"]
-
-
-async def test_member_that_joins_once_the_watch_is_whole_is_removed_when_its_pod_has_ended() -> None:
-    world = OperatorWorld(**WRITTEN)
-    world.template = f"web-{{ordinal}}.{SCOPE}"
-    await world.started()
-    for _ in range(3):
-        world.now_s += 301
-        await world.settled(1)
-    world.end(2)
-    world.start(2, "u2b")
-    await world.settled(2)
-    world.scale(2)
-    world.end(2, "u2b")
-    await world.settled(5)
-    assert left(world) == [world.id_of(2)]
 
 
 async def test_scope_of_the_status_may_be_written_later_and_changes_nothing() -> None:
@@ -62,7 +34,7 @@ async def test_scope_of_the_status_may_be_written_later_and_changes_nothing() ->
     world.declare(static_group(generation=2, identity={"scope": drawn}))
     await world.settled(2)
     assert world.scope == drawn
-    await departs(world)
+    await world.departs(5)
     assert left(world) == [world.id_of(2)]
 
 
@@ -73,9 +45,7 @@ async def test_another_scope_than_ids_were_issued_with_is_refused() -> None:
     world.declare(static_group(generation=2, identity={"scope": SCOPE}))
     await world.settled(2)
     assert world.scope == drawn
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "IdentityInvalid")
-    assert f"spec.identity.scope is {SCOPE}" in message
+    world.tells("Injected", "False", "IdentityInvalid", f"spec.identity.scope is {SCOPE}")
 
 
 async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
@@ -84,9 +54,7 @@ async def test_id_of_a_pod_from_before_is_given_to_no_other_pod() -> None:
     start_as(world, "web-1", "old", {f"web-11.{SCOPE}"})
     await world.settled(2)
     assert world.status.injected is None
-    status, reason, message = world.condition("Injected")
-    assert (status, reason) == ("False", "IdentityInvalid")
-    assert f"pod shop/web-1 has id web-11.{SCOPE}" in message
+    world.tells("Injected", "False", "IdentityInvalid", f"pod shop/web-1 has id web-11.{SCOPE}")
     world._happens(ended(1, "old", instance_ids=frozenset({f"web-11.{SCOPE}"})))
     world.remove_object(1)
     start_as(world, "web-1", "new", set())
@@ -139,10 +107,10 @@ async def test_neither_of_two_with_one_scope_removes_a_member_and_each_names_the
     world.stores.put_group(("bill", "pay"), group("bill", "pay", **WRITTEN))
     for namespace in ("shop", "bill"):
         world.stores.put_connection((namespace, "kafka"), answered(namespace))
-    await departs(world)
+    await world.departs(5)
     assert left(world) == []
     assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]
-    status, reason, message = world.condition("Ready")
-    assert (status, reason) == ("False", "ConflictingStaticGroups")
-    assert "StaticGroup bill/pay of this Kafka group has the same scope" in message
-    assert "create it with another one" in message
+    world.tells(
+        "Ready", "False", "ConflictingStaticGroups", "StaticGroup bill/pay of this Kafka group has the same scope",
+        "create it with another one",
+    )  # fmt: skip

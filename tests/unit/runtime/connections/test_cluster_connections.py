@@ -11,7 +11,6 @@ from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.login.shared_credentials import SharedCredentials
 from staticgroup.runtime.connections.connections import Connections, may_be_exclusive, may_use
-from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.stores import Stores
 from support.fake_gateways import FakeKafka, FakeKube
 from unit.runtime import test_crash_release as crash_release
@@ -73,21 +72,25 @@ async def test_a_namespace_that_is_not_allowed_is_reported_and_its_departed_memb
     world.kafka.settings_seen.clear()
     await world.settled(4)
     assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
-    status, reason, message = world.condition("Connected")
-    assert (status, reason) == ("False", "NamespaceNotAllowed")
-    assert "ClusterKafkaConnection shared does not allow namespace shop" in message
-    assert "spec.allowedNamespaces" in message
+    world.tells(
+        "Connected", "False", "NamespaceNotAllowed", "ClusterKafkaConnection shared does not allow namespace shop",
+        "spec.allowedNamespaces",
+    )  # fmt: skip
     assert world.condition("Ready")[0] == "False"
     assert world.condition("RemovalSettled")[0] != "True"
     assert CANARY not in str(world.status)
+    world.stores.put_connection(SHARED, shared(3))  # allowed again
+    await world.settled(3)
+    assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
 @pytest.mark.parametrize("before", ["describe", "read_workload", "read_pod"])
-async def test_a_namespace_taken_away_in_the_middle_of_a_round_loses_nobody(before: str) -> None:
+async def test_a_namespace_taken_away_in_the_middle_of_a_round_loses_nobody(before: str, is_deleted: bool) -> None:
     """Whatever the round has read by then, the removal that it planned is not sent."""
     world = await departing()
     fake: FakeKafka | FakeKube = world.kafka if before == "describe" else world.kube
-    fake.before[before] = lambda: take_away(world)
+    fake.before[before] = lambda: world.stores.drop_connection(SHARED) if is_deleted else take_away(world)
     await world.round()
     assert world.kafka.leaves == []
     assert not world.kafka.before
@@ -101,22 +104,6 @@ async def test_a_namespace_taken_away_while_secrets_are_read_is_asked_nothing() 
     world.kube.before["read_secret"] = lambda: take_away(world)
     await world.round()
     assert (world.kafka.settings_seen, world.kafka.leaves, world.kube.before) == ([], [], {})
-
-
-async def test_a_connection_deleted_in_the_middle_of_a_round_loses_nobody() -> None:
-    world = await departing()
-    world.kube.before["read_pod"] = lambda: world.stores.drop_connection(SHARED)
-    await world.round()
-    assert world.kafka.leaves == []
-
-
-async def test_a_namespace_that_is_allowed_again_goes_on() -> None:
-    world = await departing()
-    take_away(world)
-    await world.round()
-    world.stores.put_connection(SHARED, shared(3))
-    await world.settled(3)
-    assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]
 
 
 async def test_labels_decide_as_they_are_now() -> None:
@@ -133,16 +120,6 @@ async def test_labels_decide_as_they_are_now() -> None:
     world.stores.namespaces.problem = "namespaces cannot be listed"
     await world.round()
     assert "namespaces cannot be listed" in world.condition("Connected")[2]
-
-
-async def test_an_operator_of_some_namespaces_says_that_it_cannot_read_it() -> None:
-    world = await departing()
-    world.stores.cluster_connections_problem = "this operator serves only some namespaces"
-    await world.settled(3)
-    assert world.kafka.leaves == []
-    assert world.condition("Connected") == (
-        "False", "ConnectionNotFound", "ClusterKafkaConnection shared cannot be read: this operator serves only some namespaces",
-    )  # fmt: skip
 
 
 def connections(kube: FakeKube, **options: Any) -> Connections:
@@ -189,18 +166,6 @@ async def test_what_is_shared_with_a_namespace_is_not_shared_with_a_connection_o
     assert settings.sasl.oauth is not None
     assert settings.sasl.oauth.token_file is not None
     assert settings.sasl.oauth.token_file.path == "/tokens/ops/kafka"
-
-
-async def test_its_status_is_written_where_it_is() -> None:
-    world = world_of(allowedNamespaces=[])
-    world.kube.put_object("clusterkafkaconnections", shared() | {"kind": "ClusterKafkaConnection"})
-    reporter = ConnectionReporter(
-        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections,
-        may_write=lambda: True, now_s=lambda: world.now_s,
-    )  # fmt: skip
-    await reporter.reconcile(SHARED)
-    status = world.kube.objects["clusterkafkaconnections", *SHARED]["status"]
-    assert {c["type"]: c["reason"] for c in status["conditions"]} == {"Ready": "BrokersReachable", "Connected": "BrokersReachable"}
 
 
 def test_each_namespace_that_shares_a_connection_is_a_tenant_of_its_own() -> None:
@@ -257,18 +222,13 @@ async def with_decoys(identity: dict[str, Any], template: str = "app-{ordinal}",
 
 
 @pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
-async def test_the_claim_that_ids_are_exclusive_removes_nobody_over_a_connection_that_does_not_allow_it(allowed: dict[str, Any]) -> None:
+async def test_the_claim_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
+    assert len((await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)).left) == 2
     world = await with_decoys(LITERAL, names=["shop"], **allowed)
     assert world.left == []
     (message,) = {e.message for e in world.status.exceptions if e.reason == "UnscopedId"}
     assert "the owner of ClusterKafkaConnection shared" in message
     assert "allowExclusive" in message
-
-
-@pytest.mark.parametrize("allowed", [{}, {"groupPrefixes": ["orders"]}])
-async def test_the_claim_that_ids_are_exclusive_counts_where_the_connection_allows_it(allowed: dict[str, Any]) -> None:
-    world = await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)
-    assert len(world.left) == 2
 
 
 @pytest.mark.parametrize(("is_allowed", "reason"), [(False, "UnscopedId"), (True, "JoinedBeforeWatch")])
@@ -278,16 +238,6 @@ async def test_a_scope_that_was_written_is_the_same_claim(is_allowed: bool, reas
     assert world.left == []
     (message,) = {e.message for e in world.status.exceptions if e.reason == reason}
     assert ("the owner of ClusterKafkaConnection shared set allowExclusive" in message) is not is_allowed
-
-
-async def test_over_a_connection_of_its_own_a_namespace_says_what_is_exclusive() -> None:
-    world = OperatorWorld(identity=LITERAL)
-    world.template = "app-{ordinal}"
-    await world.started()
-    world.scale(2)
-    world.end(2)
-    await world.settled(4)
-    assert [instance_id for _, instance_id in world.left] == ["app-2"]
 
 
 async def test_an_entry_without_it_takes_nothing_from_one_that_allows_exclusive_for_another_group() -> None:
@@ -316,9 +266,7 @@ async def test_a_group_without_an_allowed_prefix_is_asked_nothing_and_says_which
     world.kafka.settings_seen.clear()
     await world.settled(4)
     assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
-    status, reason, message = world.condition("Connected")
-    assert (status, reason) == ("False", "GroupNotAllowed")
-    assert "no group orders, only those that begin with order., shop-" in message
+    world.tells("Connected", "False", "GroupNotAllowed", "no group orders, only those that begin with order., shop-")
     world.stores.put_connection(SHARED, shared(3, allowedNamespaces=[{"names": ["shop"], "groupPrefixes": ["shop-", "orders"]}]))
     await world.settled(3)
     assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]

@@ -33,7 +33,7 @@ def connections(kube: Any, *, asks_for_loopback: bool = False, **options: Any) -
     return Connections(kube=kube, stores=stores, monotonic_s=lambda: 0.0, **options)
 
 
-async def test_rotated_password_is_used_after_distrust_and_the_old_one_stays_masked() -> None:
+async def test_rotated_password_is_used_after_distrust_and_both_stay_masked_also_once_the_connection_is_gone() -> None:
     kube = Secrets()
     held = connections(kube)
     before = await held.settings(KEY)
@@ -45,13 +45,8 @@ async def test_rotated_password_is_used_after_distrust_and_the_old_one_stays_mas
     assert after.sasl is not None
     assert after.sasl.password.reveal() == "second-canary"
     assert set(held.secret_texts()) == {"first-canary", "second-canary"}
-
-
-async def test_secrets_of_a_deleted_connection_stay_masked() -> None:
-    held = connections(Secrets())
-    await held.settings(KEY)
     held.forget(KEY)
-    assert set(held.secret_texts()) == {"first-canary"}
+    assert set(held.secret_texts()) == {"first-canary", "second-canary"}
 
 
 async def test_connection_that_allows_itself_loopback_needs_the_operators_consent() -> None:

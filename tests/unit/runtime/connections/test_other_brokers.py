@@ -49,14 +49,11 @@ def refused(body: Json) -> Json:
         (connection("bill", STAGING, 2, 2), False),
     ],
     ids=[
-        "not edited",
-        "edited just now",
-        "the operator cannot reach the new brokers",
-        "the spec asks for the cluster that was there before",
-        "but the new brokers are of another one",
+        "not edited", "edited just now", "the operator cannot reach the new brokers",
+        "the spec asks for the cluster that was there before", "but the new brokers are of another one",
         "the new brokers are of the cluster that was there before",
     ],
-)
+)  # fmt: skip
 def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_cluster(edited: Json, may_be_the_same: bool) -> None:
     """`staging` is pointed at the brokers of `prod`; its next pods would fence those of `prod`."""
     stores = Stores()
@@ -73,10 +70,14 @@ def test_next_pods_get_no_id_of_another_staticgroup_of_what_may_be_the_same_clus
 def reported(world: OperatorWorld, body: Json) -> ConnectionReporter:
     world.stores.put_connection(KEY, body)
     world.kube.put_object("kafkaconnections", body)
-    return ConnectionReporter(
-        kube=world.kube, kafka=world.kafka, stores=world.stores, connections=world.connections, may_write=lambda: True,
-        now_s=lambda: world.now_s,
-    )  # fmt: skip
+    return world.reporter()
+
+
+async def cluster_id(world: OperatorWorld, reporter: ConnectionReporter) -> str | None:
+    """Write the status, and return which cluster it shows."""
+    await reporter.reconcile(KEY)
+    world.stores.put_connection(KEY, world.kube.objects["kafkaconnections", *KEY])
+    return world.stores.kafka_cluster_id(KEY)
 
 
 @pytest.mark.parametrize(
@@ -105,13 +106,9 @@ async def test_cluster_is_known_again_once_the_brokers_of_an_edited_spec_answer(
     reporter = reported(world, connection("shop", STAGING, 2, 1))
     world.kafka.cluster_id = STAGING
     assert world.stores.kafka_cluster_id(KEY) is None
-    await reporter.reconcile(KEY)
-    world.stores.put_connection(KEY, world.kube.objects["kafkaconnections", *KEY])
-    assert world.stores.kafka_cluster_id(KEY) == STAGING
+    assert await cluster_id(world, reporter) == STAGING
     world.kafka.problems["probe"] = UNREACHABLE
-    await reporter.reconcile(KEY)
-    world.stores.put_connection(KEY, world.kube.objects["kafkaconnections", *KEY])
-    assert world.stores.kafka_cluster_id(KEY) == STAGING
+    assert await cluster_id(world, reporter) == STAGING
 
 
 async def test_brokers_of_another_cluster_than_the_spec_asks_for_are_of_nobody_knows_which() -> None:
@@ -119,9 +116,7 @@ async def test_brokers_of_another_cluster_than_the_spec_asks_for_are_of_nobody_k
     world = OperatorWorld()
     reporter = reported(world, connection("shop", STAGING, 2, 1, clusterId=STAGING))
     world.kafka.problems["probe"] = ELSEWHERE
-    await reporter.reconcile(KEY)
-    world.stores.put_connection(KEY, world.kube.objects["kafkaconnections", *KEY])
-    assert world.stores.kafka_cluster_id(KEY) is None
+    assert await cluster_id(world, reporter) is None
 
 
 async def test_member_of_a_workload_whose_connection_was_pointed_at_this_cluster() -> None:

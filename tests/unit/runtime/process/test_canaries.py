@@ -23,15 +23,9 @@ from support.faults.process import OperatorProcess
 from unit.kafka.fake_broker import Cluster, FakeBroker
 from unit.kube.raw_objects import eventually
 
+from .test_run import KUBECONFIG
+
 CONNECTIONS, GROUPS = "kafkaconnections.staticgroup.io", "staticgroups.staticgroup.io"
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-current-context: here
-contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
-clusters: [{{name: here, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
-users: [{{name: me, user: {{token: '{token}'}}}}]
-"""
 Json = dict[str, Any]
 
 

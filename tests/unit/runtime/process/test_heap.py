@@ -78,25 +78,21 @@ async def _followed(heap: Blocks) -> Blocks:
     return heap
 
 
-async def _collected(*sizes: int, garbage: int = 0) -> list[int]:
-    return (await _followed(Blocks(*sizes, garbage=garbage))).collected_at
-
-
-async def test_nothing_is_collected_while_the_heap_does_not_grow_by_a_quarter() -> None:
-    assert await _collected(1000, 1249, 1100, 1249) == []
-
-
-async def test_all_is_collected_for_each_quarter_that_came() -> None:
+@pytest.mark.parametrize(
+    ("sizes", "garbage", "collected_at"),
+    [
+        ((1000, 1249, 1100, 1249), 0, []),
+        ((1000, 1250, 1300, 1562, 1563), 0, [1250, 1563]),
+        ((1000, 1250, 1240, 1312, 1313), 200, [1250, 1313]),
+        ((1000, 400, 500), 0, [500]),
+    ],
+    ids=["less than a quarter came", "each quarter", "what was garbage counts again", "from where it has shrunk to"],
+)
+async def test_all_is_collected_for_each_quarter_that_came(
+    sizes: tuple[int, ...], garbage: int, collected_at: list[int]
+) -> None:
     assert GROWTH == 1.25
-    assert await _collected(1000, 1250, 1300, 1562, 1563) == [1250, 1563]
-
-
-async def test_what_was_garbage_counts_as_growth_again() -> None:
-    assert await _collected(1000, 1250, 1240, 1312, 1313, garbage=200) == [1250, 1313]
-
-
-async def test_heap_that_has_shrunk_is_collected_when_it_grows_from_there() -> None:
-    assert await _collected(1000, 400, 500) == [500]
+    assert (await _followed(Blocks(*sizes, garbage=garbage))).collected_at == collected_at
 
 
 async def test_large_heap_is_collected_for_each_step_of_growth() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,17 +12,6 @@ import pytest
 from staticgroup.runtime.process import logs
 
 SECRET = "p4ss-canary"
-
-
-@pytest.fixture
-def untouched_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before = (root.handlers[:], root.level)
-    levels = {name: logging.getLogger(name).level for name in logs.LOUDEST_LEVELS}
-    yield
-    root.handlers[:], _ = before[0], root.setLevel(before[1])
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
 
 
 def lines(act: Any, *, log_format: str = "json", secrets: tuple[str, ...] = (SECRET,)) -> list[str]:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import aiohttp
 import pytest
 
-from staticgroup.runtime.process import logs
 from staticgroup.runtime.process import run as process
 from staticgroup.runtime.process.settings import Settings
 from support.fake_apiserver import FakeApiServer
@@ -32,7 +30,7 @@ kind: Config
 current-context: here
 contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
 clusters: [{{name: here, cluster: {{server: "http://127.0.0.1:{port}"}}}}]
-users: [{{name: me, user: {{token: not-a-secret}}}}]
+users: [{{name: me, user: {{token: '{token}'}}}}]
 """
 
 
@@ -43,21 +41,10 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def untouched_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    before = (root.handlers[:], root.level)
-    levels = {name: logging.getLogger(name).level for name in logs.LOUDEST_LEVELS}
-    yield
-    root.handlers[:], _ = before[0], root.setLevel(before[1])
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
-
-
-@pytest.fixture
 async def server(untouched_logging: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[FakeApiServer]:
     async with FakeApiServer().serving() as running_server:
         path = tmp_path / "config"
-        path.write_text(KUBECONFIG.format(port=running_server.port))
+        path.write_text(KUBECONFIG.format(port=running_server.port, token="not-a-secret"))
         monkeypatch.setenv("KUBECONFIG", str(path))
         monkeypatch.setattr("kubernetes.aio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(path))
         Cluster(running_server)

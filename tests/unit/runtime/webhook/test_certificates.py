@@ -3,14 +3,7 @@
 import pytest
 from cryptography import x509
 
-from staticgroup.runtime.webhook.certificates import (
-    CERTIFICATE,
-    TRUST_SETTLES_S,
-    Material,
-    due,
-    is_trusted,
-    parsed,
-)
+from staticgroup.runtime.webhook.certificates import CERTIFICATE, TRUST_SETTLES_S, Material, due, is_trusted, parsed
 
 NAMES = ("one.system.svc", "two.system.svc")
 BEGIN_S = 1_800_000_000.0

@@ -42,16 +42,22 @@ async def one_group(_: str) -> list[Json]:
 
 
 @asynccontextmanager
-async def serving(read: Read = one_group) -> AsyncIterator[WebhookServer]:
+async def serving(made: Material | None = None, read: Read = one_group) -> AsyncIterator[WebhookServer]:
     server = WebhookServer(
         reviewer=Reviewer(read=read, agent=AgentImage()), metrics=WebhookMetrics(), port=free_port(),
         health_port=free_port(), is_ready=lambda: False, host="127.0.0.1",
     )  # fmt: skip
     await server.start()
+    if made is not None:
+        show(server, made)
     try:
         yield server
     finally:
         await server.stop()
+
+
+def show(server: WebhookServer, made: Material) -> None:
+    server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
 
 
 async def ask(server: WebhookServer, trusted: Material, body: object) -> tuple[int, Json]:
@@ -67,20 +73,18 @@ async def send(server: WebhookServer, trusted: Material, body: str) -> tuple[int
 
 async def test_it_answers_over_tls_and_shows_what_was_renewed_without_a_restart() -> None:
     old, new = material(), material()
-    async with serving() as server:
-        server.show(old.entries()[CERTIFICATE], old.entries()[KEY])
+    async with serving(old) as server:
         status, answer = await ask(server, old, review(pod()))
         assert (status, answer["response"]["allowed"], answer["response"]["patchType"]) == (200, True, "JSONPatch")
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await ask(server, new, review(pod()))
-        server.show(new.entries()[CERTIFICATE], new.entries()[KEY])
+        show(server, new)
         assert (await ask(server, new, review(pod())))[0] == 200
 
 
 async def test_a_key_of_another_certificate_is_refused_and_the_old_one_stays_on_show() -> None:
     old, new = material(), material()
-    async with serving() as server:
-        server.show(old.entries()[CERTIFICATE], old.entries()[KEY])
+    async with serving(old) as server:
         with pytest.raises(ValueError, match="do not fit"):
             server.show(new.entries()[CERTIFICATE], old.entries()[KEY])
         assert (await ask(server, old, review(pod())))[0] == 200
@@ -89,8 +93,7 @@ async def test_a_key_of_another_certificate_is_refused_and_the_old_one_stays_on_
 @pytest.mark.parametrize("body", [[], {}, "text", {"request": {}}])
 async def test_what_is_no_review_is_refused(body: object) -> None:
     made = material()
-    async with serving() as server:
-        server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
+    async with serving(made) as server:
         assert (await ask(server, made, body))[0] == 400
 
 
@@ -100,8 +103,7 @@ async def test_a_deep_pod_gets_its_id(levels: int) -> None:
     made = material()
     nested = '{"f:a":' * levels + "{}" + "}" * levels
     deep = json.dumps(review(pod(managedFields=[{"fieldsV1": "nested"}]))).replace('"nested"', nested)
-    async with serving() as server:
-        server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
+    async with serving(made) as server:
         status, answer = await send(server, made, deep)
         assert (status, answer["response"]["patchType"]) == (200, "JSONPatch")
 
@@ -113,8 +115,7 @@ async def test_a_read_that_takes_too_long_is_given_up_before_the_api_server_give
 
     monkeypatch.setattr("staticgroup.runtime.webhook.server.ANSWER_WITHIN_S", 0.05)
     made = material()
-    async with serving(never) as server:
-        server.show(made.entries()[CERTIFICATE], made.entries()[KEY])
+    async with serving(made, never) as server:
         assert (await ask(server, made, review(pod())))[0] == 503
 
 
