@@ -111,12 +111,6 @@ ON_ITS_WAY = (
         ("        if not self.may_write() or not self._is_current(group):\n", "        if not self.may_write():\n"),
     ),
     mutant(
-        "time of the answer taken for that of the question",
-        "runtime/gather.py",
-        CRASHES,
-        ("            described_at_s=described.at_s,\n", "            described_at_s=self.now_s(),\n"),
-    ),
-    mutant(
         "chain of a crashed seat not taken",
         "core/plan.py",
         CRASHES,

@@ -30,6 +30,19 @@ async def test_removal_is_settled_only_by_a_reading_after_the_acknowledgement() 
 # memory -----------------------------------------------------------------------------------------------------------
 
 
+async def test_a_staticgroup_made_anew_under_the_name_remembers_nothing_of_the_one_before() -> None:
+    """Also where its end was not told, as by a watch that broke."""
+    world = await OperatorWorld().started()
+    scope = world.status.injected and world.status.injected.scope
+    del world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]
+    world.stores.drop_group(KEY, world.stores.group_uids[KEY])
+    world.declare(static_group("sg-2"))
+    await world.settled(2)
+    assert world.status.static_group_uid == "sg-2"
+    assert world.status.injected is not None
+    assert world.status.injected.scope != scope
+
+
 async def test_status_is_written_only_when_it_changed() -> None:
     world = await OperatorWorld().started()
     await world.round()
