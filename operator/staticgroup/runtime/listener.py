@@ -163,7 +163,6 @@ class Listener:
 
     def node_changed(self, node_name: str) -> None:
         """Note that facts of a node are others now."""
-        self._parts.pods.node_changed(node_name)
         self._request_rounds(self._parts.reconciler.memories.with_suspects_on(node_name))
 
     def _anchored(self, watch: str) -> None:

@@ -61,7 +61,6 @@ SIGHTS = (
     mutant("end that a LIST shows before the replay counts", GATHERER, TAKE_OVERS, ("ended=ended if watch else frozenset()", "ended=ended")),
     mutant("second node of a pod bound twice believed", GATHERER, TAKE_OVERS, (" and not pod.has_lost_run else", " else")),
     mutant("Node that a restored etcd forgot believed gone within the clocks", GATHERER, TAKE_OVERS, ("suspect.since_s < since_s + CLOCKS_APART_S", "suspect.since_s < since_s")),
-    mutant("pods of before a take-over not doubted", "kube/pods/book.py", TAKE_OVERS, ("        return [self._store(p, replace(p, has_lost_run=True))", "        return [] and [self._store(p, replace(p, has_lost_run=True))")),
     mutant("stored position read before what a LIST shows", "runtime/operator.py", TAKE_OVERS, ("        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))\n        stored = await self.lease.read_position()", "        stored = await self.lease.read_position()\n        await asyncio.gather(*(i.refresh() for i in self.informers.of_our_kinds))")),
     mutant("Node read for nothing", GATHERER, MACHINES, ("not is_forgotten and is_worth_it and", "not is_forgotten and")),
     mutant("Node that is gone asked for again and again", GATHERER, MACHINES, ("new = (s for s in doubtful if s.case not in members.taken_in)", "new = (s for s in doubtful)")),

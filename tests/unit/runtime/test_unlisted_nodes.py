@@ -24,7 +24,7 @@ async def test_a_lost_run_is_remembered_when_its_pod_goes_while_nodes_may_not_be
     Nodes is missing when web-2 ends and goes, and is given back later."""
     world = await OperatorWorld().started()
     await loses_a_run_and_goes_on(world, restart_after=2)
-    nodes = NodeStore(on_change=world.pods.book.take_node, now_s=lambda: world.now_s)
+    nodes = NodeStore(on_change=lambda name: None, now_s=lambda: world.now_s)
     nodes.changed(RAW_NODE, is_deleted=False)
     world.pods.book._node_of = nodes.node_of
     world.reconciler.gatherer.nodes = nodes
@@ -46,7 +46,7 @@ async def test_an_end_that_waits_for_its_node_is_forgotten_when_etcd_is_set_back
     """web-2 ends while Nodes may not be listed, and goes. etcd is set back, which is seen: web-2 is there again, and its
     kubelet runs it anew. A member of that run joins once the new watch is whole. Then Nodes may be listed again."""
     world = await OperatorWorld().started()
-    nodes = NodeStore(on_change=world.pods.book.take_node, now_s=lambda: world.now_s)
+    nodes = NodeStore(on_change=lambda name: None, now_s=lambda: world.now_s)
     nodes.changed(RAW_NODE, is_deleted=False)
     world.pods.book._node_of = nodes.node_of
     world.reconciler.gatherer.nodes = nodes

@@ -58,7 +58,7 @@ class SuspectStatus(ApiModel):
     placed: Timestamp | None = Field(None, description="When it came to its node, or earlier.")
     lost_run: bool = Field(
         False,
-        description="A run of it may go on untold: it was lost, or another machine took over the Node that it is on.",
+        description="A run of it was lost by its kubelet or runtime, and may go on.",
     )
     addresses: Annotated[list[Address], Field(max_length=ADDRESSES_MAX)] = Field(
         [], description="Addresses of its own.", json_schema_extra=ATOMIC

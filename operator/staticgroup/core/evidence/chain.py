@@ -92,8 +92,9 @@ class KnownPod:
     runs_known: whatever is not among `started_containers` never ran.
     ids_are_fixed: in every version that was folded; see `PodVersion`.
     started_containers: names of the containers of which any version showed a run; they only accumulate.
-    has_lost_run: a process of it may run of which its kubelet tells nothing: any version showed a run as lost, or
-        another machine runs under the name of its node. Nothing takes that back, and the pod gets no certificate.
+    has_lost_run: a process of it may run of which its kubelet tells nothing: any version showed a run as lost (as the
+        kubelet does that finds a pod of its Node not among what it runs), or the pod was bound twice. Nothing takes
+        that back, and the pod gets no certificate.
     session_timeouts_ms: what its containers started with, as far as it shows; see `PodVersion`.
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version shows it.

@@ -226,14 +226,6 @@ class PodBook:
             return f"a LIST no longer shows pod {lost.namespace}/{lost.pod_name}, whose end the watch never delivered"
         return ""
 
-    def take_node(self, node_name: str) -> list[Change]:
-        """Doubt the pods that the first machine of a node may still run, once another one has it."""
-        node = self._node_of(node_name)
-        until_s = node.other_until_s if node is not None else 0.0
-        there = [p for p in self.index.in_scope("") if p.node_name == node_name] if until_s else []
-        before = [p for p in there if p.state is PodState.LIVE and max(p.created_at_s, p.placed_at_s) < until_s]
-        return [self._store(p, replace(p, has_lost_run=True)) for p in before if not p.has_lost_run]
-
     def purge(self) -> None:
         """Bound what is kept of pods that are gone: of the ended the oldest go first, then of the suspects."""
         if len(self._gone) <= self._gone_max:

@@ -320,11 +320,6 @@ class PodStore:
     def __len__(self) -> int:
         return len(self._book.index)
 
-    def node_changed(self, node_name: str) -> None:
-        """Doubt the pods that the first machine of a node may still run, once another one has it."""
-        for change in self._book.take_node(node_name):
-            self._announce(change)
-
     # -- what the Lease keeps
 
     def lease_position(self, unstored_since_s: float | None) -> WatchPosition | None:
