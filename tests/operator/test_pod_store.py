@@ -38,7 +38,7 @@ CONFIG_MAPS = Resource(group="", version="v1", plural="configmaps")
 NODE = NodeView(name="node-a", uid="n", kubelet_version="v1.36.3", kubelet_minor=36)
 
 
-async def eventually(condition: Callable[[], object], deadline_s: float = 15.0) -> None:
+async def eventually(condition: Callable[[], object], deadline_s: float = 60.0) -> None:
     async with asyncio.timeout(deadline_s):
         while not condition():  # noqa: ASYNC110 - the condition is on a real server
             await asyncio.sleep(0.01)

@@ -51,8 +51,8 @@ async def test_scale_down_is_in_the_files_when_the_process_has_ended(cluster: Cl
         await cluster.populated()
         cluster.scale(2)
         cluster.end(2)
-        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members, 20)
-        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("count") == 1, 20)
+        await eventually(lambda: cluster.id_of(2) not in cluster.kafka.members)
+        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("count") == 1)
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

@@ -114,7 +114,7 @@ class FakeBroker:
 
     async def has_seen(self, api: Api) -> None:
         """Wait until such a request has come."""
-        async with asyncio.timeout(5.0):
+        async with asyncio.timeout(60):
             await self._arrivals.setdefault(api, asyncio.Event()).wait()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

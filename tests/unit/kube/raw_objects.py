@@ -92,7 +92,7 @@ def at(raw: Json, resource_version: int) -> Json:
     return raw
 
 
-async def eventually(condition: Callable[[], object], deadline_s: float = 30.0) -> None:
+async def eventually(condition: Callable[[], object], deadline_s: float = 60.0) -> None:
     """Wait for a condition on a real loopback server; what it does not find is not there *yet*.
 
     Raises

@@ -98,7 +98,7 @@ async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiSer
     for n in range(5):
         server.put(workload(f"w{n}"), RESOURCE)
     async with following(server, clock, chunk_size=2) as (informer, store):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await informer.wait_complete()
         assert informer.is_complete
         assert store.uids == {f"w{n}": f"uid-w{n}" for n in range(5)}
@@ -183,7 +183,7 @@ async def test_long_outage_is_outlasted_with_tries_never_more_than_five_seconds_
         server.break_watches()
         # The delay has long reached its longest by the end of the short form.
         outage_s = by_length(short=900, long=3600)
-        await eventually(lambda: sum(clock.slept) > outage_s, 60)
+        await eventually(lambda: sum(clock.slept) > outage_s)
         assert 2 < max(clock.slept) < 5
         assert len(clock.slept) < outage_s
         server.remove("shop", "gone", RESOURCE)
@@ -238,7 +238,7 @@ async def test_refresh_waits_for_a_list_that_began_after_it(server: FakeApiServe
         server.set_stalled(True)
         server.remove("shop", "gone", RESOURCE)
         server.put(workload("new"), RESOURCE)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.gather(informer.refresh(), informer.refresh())
         assert store.uids == {"new": "uid-new"}
 
@@ -251,7 +251,7 @@ async def test_refresh_during_an_outage_waits_for_its_end(server: FakeApiServer,
         assert not refreshing.done()
         server.put(workload("web"), RESOURCE)
         server.failing_status = 0
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await refreshing
         assert set(store.uids) == {"web"}
 
@@ -294,7 +294,7 @@ async def test_a_resource_that_the_operator_can_do_without_is_complete_when_it_i
     async with following(
         server, clock, is_watched=False, on_refused=lambda problem: said.append(problem.kind.value if problem else "")
     ) as (informer, store):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await informer.wait_complete()
             await informer.refresh()
         assert informer.is_complete

@@ -87,7 +87,7 @@ class Cluster:
         operator = Operator(settings, transport, kafka=self.kafka)
         task = asyncio.create_task(entered(operator))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await operator.pods.wait_anchored()
             yield operator, task
         finally:
@@ -98,11 +98,11 @@ class Cluster:
     async def stored_watch(self, operator: Operator) -> str:
         """Wait until the Lease says where the next process goes on; returns the name of the watch."""
         watch = operator.pods.names()
-        await eventually(lambda: watch in str(self.server.objects[LEASE]["metadata"].get("annotations")), 20)
+        await eventually(lambda: watch in str(self.server.objects[LEASE]["metadata"].get("annotations")))
         return watch
 
     async def carriers_are_known(self) -> None:
-        await eventually(lambda: "u2" in str(self.status.get("seats")), 20)
+        await eventually(lambda: "u2" in str(self.status.get("seats")))
 
     async def departs(self) -> None:
         """Let web-2 be scaled away and end gracefully, and wait until its member has left."""
@@ -111,13 +111,13 @@ class Cluster:
         await self.is_removed()
 
     async def is_removed(self) -> None:
-        await eventually(lambda: self.id_of(2) not in self.kafka.members, 20)
+        await eventually(lambda: self.id_of(2) not in self.kafka.members)
 
     async def populated(self) -> None:
         """Let ids be issued and three pods start with them."""
-        await eventually(lambda: "injected" in self.status, 20)
+        await eventually(lambda: "injected" in self.status)
         self.start(0, 1, 2)
-        await eventually(lambda: (self.status.get("members") or {}).get("joined") == 3, 20)
+        await eventually(lambda: (self.status.get("members") or {}).get("joined") == 3)
 
 
 def left(cluster: Cluster) -> list[str]:

@@ -19,11 +19,11 @@ async def test_standby_watches_but_writes_nothing_until_the_holder_is_gone(clust
     async with cluster.operating("one") as (first, first_task), cluster.operating("two") as (second, _):
         await cluster.populated()
         assert (first.lease.holds(), second.lease.holds()) == (True, False)
-        await eventually(second.is_ready, 20)
+        await eventually(second.is_ready)
         before = second.metrics.status_writes._value.get()
         first_task.cancel()
         await asyncio.gather(first_task, return_exceptions=True)
-        await eventually(second.lease.holds, 20)
+        await eventually(second.lease.holds)
         await cluster.departs()
         assert before == 0
     assert left(cluster) == [cluster.id_of(2)]
@@ -33,13 +33,13 @@ async def test_lost_lease_makes_a_standby_that_writes_nothing_and_goes_on_watchi
     async with cluster.operating() as (operator, task):
         await cluster.populated()
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator.lease.holds() and not operator.is_active, 20)
-        await eventually(lambda: not any(w for w in operator.queue._rounds if not w.done()), 20)
+        await eventually(lambda: not operator.lease.holds() and not operator.is_active)
+        await eventually(lambda: not any(w for w in operator.queue._rounds if not w.done()))
         written = len(writes(cluster))
         cluster.scale(2)
         cluster.end(2)
-        await eventually(lambda: operator.stores.workloads["shop", "web"].replicas == 2, 20)
-        await eventually(lambda: not any(p.object_present for p in departed(operator)), 20)
+        await eventually(lambda: operator.stores.workloads["shop", "web"].replicas == 2)
+        await eventually(lambda: not any(p.object_present for p in departed(operator)))
         assert operator.is_ready()
         assert not task.done()
         assert len(writes(cluster)) == written
@@ -51,9 +51,9 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
     async with cluster.operating() as (operator, task):
         await cluster.populated()
         watch, queue = operator.pods.names(), operator.queue
-        await eventually(lambda: watch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")), 20)
+        await eventually(lambda: watch in str(cluster.server.objects[LEASE]["metadata"].get("annotations")))
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator.is_active, 20)
+        await eventually(lambda: not operator.is_active)
         cluster.server.set_stalled(True)  # only a LIST shows what the other one wrote
         connection = cluster.server.objects[CONNECTIONS, *KAFKA]
         cluster.server.put(connection | {"status": connection["status"] | {"brokers": 99}}, CONNECTIONS)
@@ -65,11 +65,11 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         written["seal"] = seal_of(parsed.watch, parsed.seats, parsed.suspects)
         cluster.server.put(body | {"status": written}, GROUPS)
         take_lease(cluster, "")
-        await eventually(lambda: operator.is_active, 20)
+        await eventually(lambda: operator.is_active)
         cluster.server.set_stalled(False)
         await cluster.departs()
-        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2), 20)
-        await eventually(lambda: cluster.server.objects[CONNECTIONS, *KAFKA]["status"]["brokers"] != 99, 20)
+        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2))
+        await eventually(lambda: cluster.server.objects[CONNECTIONS, *KAFKA]["status"]["brokers"] != 99)
         (connected,) = (c for c in cluster.status["conditions"] if c["type"] == "Connected")
         assert connected["lastTransitionTime"] == "2020-01-01T00:00:00Z"
         assert operator.queue is not queue
@@ -86,11 +86,11 @@ async def test_replica_that_gets_its_lease_back_goes_on_under_the_watch_of_the_h
     async with cluster.operating() as (operator, _):
         await cluster.populated()
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: not operator.is_active, 20)
+        await eventually(lambda: not operator.is_active)
         theirs = WatchPosition({"": ScopePosition(cluster.server.resource_version, "1790000000-0000abcd")})
         cluster.server.objects[LEASE]["metadata"]["annotations"] = {POSITION_ANNOTATION: theirs.to_json()}
         take_lease(cluster, "")
-        await eventually(lambda: operator.is_active, 20)
+        await eventually(lambda: operator.is_active)
         assert operator.pods.names() == "1790000000-0000abcd"
 
 
@@ -100,7 +100,7 @@ async def test_lease_that_was_deleted_begins_new_watches(cluster: Cluster) -> No
         await cluster.populated()
         watch = operator.pods.names()
         cluster.server.remove(*LEASE[1:], LEASE[0])
-        await eventually(lambda: operator.pods.names() not in ("", watch), 20)
+        await eventually(lambda: operator.pods.names() not in ("", watch))
 
 
 async def test_round_of_an_earlier_term_is_cut_off_and_the_next_term_waits_until_it_has_ended(cluster: Cluster) -> None:
@@ -121,16 +121,16 @@ async def test_round_of_an_earlier_term_is_cut_off_and_the_next_term_waits_until
 
         cluster.kafka.describe = describe  # type: ignore[method-assign]
         operator.listener.request_round(KEY)
-        await eventually(lambda: begun, 20)
+        await eventually(lambda: begun)
         take_lease(cluster, "somebody-else")
-        await eventually(lambda: cut == ["orders"], 20)
+        await eventually(lambda: cut == ["orders"])
         written = len([w for w in writes(cluster) if "staticgroups" in w])
         cluster.kafka.describe = described  # type: ignore[method-assign]
         take_lease(cluster, "")
-        await eventually(operator.lease.holds, 20)
+        await eventually(operator.lease.holds)
         renewals = writes(cluster).count(LEASE_PATH)
-        await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3, 20)
+        await eventually(lambda: writes(cluster).count(LEASE_PATH) > renewals + 3)
         assert not operator.is_active
         assert len([w for w in writes(cluster) if "staticgroups" in w]) == written
         may_end.set()
-        await eventually(lambda: operator.is_active, 20)
+        await eventually(lambda: operator.is_active)

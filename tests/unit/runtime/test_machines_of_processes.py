@@ -30,10 +30,10 @@ async def test_a_loss_that_the_replay_shows_counts_although_rounds_ran_on_the_li
         server.failing["watch", "pods"] = [429] * 10_000
     async with cluster.operating("two") as (operator, _):
         if is_refused:
-            await eventually(lambda: operator.is_active, 20)
+            await eventually(lambda: operator.is_active)
             await asyncio.sleep(3)
             server.failing.clear()
-        await eventually(lambda: operator.pods.watch("shop"), 20)
+        await eventually(lambda: operator.pods.watch("shop"))
         assert operator.pods.watch("shop") == watch
         server.remove("shop", "web-2")
         await asyncio.sleep(4)
@@ -79,10 +79,10 @@ async def test_a_position_that_was_read_before_a_restore_is_not_adopted_after_it
     ActiveLease.read_position = read_position  # type: ignore[method-assign]
     try:
         async with cluster.operating("two", leader_election=False) as (operator, _):
-            await eventually(lambda: readings >= 2, 20)
-            await eventually(lambda: operator.pods.watch("shop") not in ("", watch), 20)
+            await eventually(lambda: readings >= 2)
+            await eventually(lambda: operator.pods.watch("shop") not in ("", watch))
             server.failing_paths.clear()
-            await eventually(lambda: operator.is_active, 20)
+            await eventually(lambda: operator.is_active)
             adopted = operator.pods.watch("shop")
             await asyncio.sleep(2)
             # u2 is there again by the restored etcd; its kubelet reports its end, and u2b's runs on, cut off.
@@ -111,7 +111,7 @@ async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(
         await cluster.populated()
         await cluster.carriers_are_known()
         server.put(node_a("m2"), "nodes")
-        await eventually(lambda: operator.nodes.node_of("node-a").other_until_s > 0, 20)
+        await eventually(lambda: operator.nodes.node_of("node-a").other_until_s > 0)
         # m2 starts web-2 again: first its kubelet shows the run of m1 as lost, and after one more restart nothing of that.
         lost = running() | {"containerID": "containerd://b", "restartCount": 1, "lastState": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}
         server.put(cluster.injected(pod("web-2", uid="u2", instance_id=cluster.id_of(2), statuses=[lost])))
@@ -130,7 +130,7 @@ async def test_that_a_machine_took_a_node_over_is_known_to_the_next_process_too(
         server.objects[LEASE]["metadata"]["annotations"]["staticgroup.io/watch-position"] = lease["metadata"]["annotations"]["staticgroup.io/watch-position"]
         server.put(server.objects[LEASE], LEASE[0])
         async with cluster.operating("two") as (operator, _):
-            await eventually(lambda: operator.is_active, 20)
+            await eventually(lambda: operator.is_active)
             cluster.scale(2)
             cluster.end(2)
             await asyncio.sleep(4)

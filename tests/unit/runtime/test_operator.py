@@ -20,7 +20,7 @@ async def test_scale_down_ends_with_exactly_the_departed_member_gone(cluster: Cl
     async with cluster.operating():
         await cluster.populated()
         await cluster.departs()
-        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2), 20)
+        await eventually(lambda: (cluster.status.get("lastRemoval") or {}).get("instanceId") == cluster.id_of(2))
     assert left(cluster) == [cluster.id_of(2)]
     assert set(cluster.kafka.members) == {cluster.id_of(0), cluster.id_of(1)}
 
@@ -34,7 +34,7 @@ async def test_pods_of_a_staticgroup_that_vanish_without_proof_are_counted_by_wh
         cluster.server.remove("shop", "other-0")
         cluster.server.remove("shop", "web-2")
         cluster.end(1)
-        await eventually(lambda: operator.pods.position("shop") == cluster.server.resource_version, 20)
+        await eventually(lambda: operator.pods.position("shop") == cluster.server.resource_version)
         (counted,) = operator.metrics.certificate_refusals.collect()
         totals = {s.labels["reason"]: s.value for s in counted.samples if s.name.endswith("_total")}
         assert totals == {"NotTerminal": 1}
@@ -101,7 +101,7 @@ async def test_rights_that_go_in_one_namespace_stop_no_removal_in_another(cluste
         ):
             cluster.server.forbidden_paths.add(f"/apis/{group}/namespaces/team/{kind}")
         cluster.server.break_watches()
-        await eventually(lambda: operator.pods.problems, 20)
+        await eventually(lambda: operator.pods.problems)
         await cluster.departs()
         assert operator.is_ready()
     assert left(cluster) == [cluster.id_of(2)]
@@ -119,7 +119,7 @@ async def test_suspect_that_was_gone_before_the_ids_could_be_known_is_none_of_ou
         cluster.server.put(pod("web-8", uid="u8", instance_id=cluster.id_of(8)))
         cluster.server.remove("shop", "web-7")
         cluster.server.remove("shop", "web-8")
-        await eventually(lambda: "web-8" in str(cluster.status.get("suspects")), 20)
+        await eventually(lambda: "web-8" in str(cluster.status.get("suspects")))
         assert "web-7" not in str(cluster.status["suspects"])
 
 
@@ -143,7 +143,7 @@ async def test_deleted_staticgroup_is_forgotten_everywhere(cluster: Cluster, is_
         cluster.server.remove("shop", "orders", GROUPS)
         if is_broken:
             cluster.server.compact()
-        await eventually(lambda: is_forgotten(operator), 20)
+        await eventually(lambda: is_forgotten(operator))
 
 
 async def test_workload_and_connection_deleted_while_the_watch_was_broken_are_forgotten(cluster: Cluster) -> None:
@@ -153,8 +153,8 @@ async def test_workload_and_connection_deleted_while_the_watch_was_broken_are_fo
         cluster.server.remove("shop", "web", STATEFUL_SETS)
         cluster.server.remove("shop", "kafka", CONNECTIONS)
         cluster.server.compact()
-        await eventually(lambda: not operator.stores.workloads and not operator.stores.connections, 20)
-        await eventually(lambda: "ConnectionNotFound" in reasons(cluster), 20)
+        await eventually(lambda: not operator.stores.workloads and not operator.stores.connections)
+        await eventually(lambda: "ConnectionNotFound" in reasons(cluster))
         assert operator.connection_reporter._written == {}
 
 
@@ -172,7 +172,7 @@ async def test_staticgroup_created_again_while_the_watch_was_broken_starts_again
         cluster.server.remove("shop", "orders", GROUPS)
         cluster.server.put(static_group("sg-2"), GROUPS)
         cluster.server.compact()
-        await eventually(lambda: cluster.status.get("injected", {}).get("scope") not in (None, scope), 20)
+        await eventually(lambda: cluster.status.get("injected", {}).get("scope") not in (None, scope))
         assert operator.stores.group_uids == {KEY: "sg-2"}
         assert operator.reconciler.memories._by_key[KEY].uid == "sg-2"
         assert operator.metrics.removed.labels(*KEY)._value.get() == 0
@@ -192,31 +192,31 @@ def test_end_of_an_old_uid_drops_no_staticgroup_of_its_name(is_valid: bool) -> N
 
 async def test_connection_created_again_under_its_name_gets_a_status_of_its_own(cluster: Cluster) -> None:
     async with cluster.operating():
-        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA], 20)
+        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA])
         cluster.server.remove(*KAFKA, CONNECTIONS)
         again = kafka_connection()
         again["metadata"]["uid"] = "kc-2"
         cluster.server.put(again, CONNECTIONS)
-        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA], 20)
+        await eventually(lambda: "status" in cluster.server.objects[CONNECTIONS, *KAFKA])
 
 
 async def test_stateful_set_that_cannot_be_read_is_logged_and_changes_nothing(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cluster.operating() as (operator, _):
-        await eventually(lambda: operator.stores.workloads, 20)
+        await eventually(lambda: operator.stores.workloads)
         cluster.server.put(stateful_set(3) | {"spec": {"replicas": "many"}}, STATEFUL_SETS)
-        await eventually(lambda: "StatefulSet cannot be read" in caplog.text, 20)
+        await eventually(lambda: "StatefulSet cannot be read" in caplog.text)
         assert operator.stores.workloads["shop", "web"].replicas == 3
 
 
 async def test_process_is_ready_only_when_every_store_is_complete(cluster: Cluster) -> None:
     cluster.server.denied.add(("list", STATEFUL_SETS))
     async with cluster.operating() as (operator, _):
-        await eventually(operator.lease.holds, 20)
+        await eventually(operator.lease.holds)
         assert not operator.is_ready()
         cluster.server.denied.clear()
-        await eventually(operator.is_ready, 20)
+        await eventually(operator.is_ready)
 
 
 async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_nothing(cluster: Cluster) -> None:
@@ -224,7 +224,7 @@ async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_n
         return next((c for c in cluster.status.get("conditions") or () if c["type"] == "Connected"), {})
 
     async with cluster.operating(secret_label="staticgroup.io/kafka=yes", secret_max_age_s=1):
-        await eventually(connected, 20)
+        await eventually(connected)
         assert (connected()["status"], connected()["reason"]) == ("False", "SecretNotFound")
         assert (
             "Secret kafka-user could not be read: it lacks the label staticgroup.io/kafka=yes" in connected()["message"]
@@ -234,7 +234,7 @@ async def test_secret_without_the_label_that_the_operator_asks_for_is_used_for_n
         cluster.server.put(
             {**secret, "metadata": {**secret["metadata"], "labels": {"staticgroup.io/kafka": "yes"}}}, "secrets"
         )
-        await eventually(lambda: connected()["status"] == "True", 20)
+        await eventually(lambda: connected()["status"] == "True")
 
 
 async def test_rounds_wait_in_line_by_connection_and_have_the_deadline_of_the_settings(cluster: Cluster) -> None:
@@ -247,7 +247,7 @@ async def test_rounds_wait_in_line_by_connection_and_have_the_deadline_of_the_se
 async def test_round_that_waits_for_a_silent_broker_is_seen_as_late(cluster: Cluster) -> None:
     answer = asyncio.Event()
     async with cluster.operating() as (operator, _):
-        await eventually(lambda: "injected" in cluster.status, 20)
+        await eventually(lambda: "injected" in cluster.status)
         cluster.kafka.before["describe"] = answer.wait  # type: ignore[assignment]
         cluster.scale(2)
 
@@ -255,6 +255,6 @@ async def test_round_that_waits_for_a_silent_broker_is_seen_as_late(cluster: Clu
             operator.refresh_gauges()
             return operator.metrics.registry.get_sample_value("staticgroup_rounds_late")
 
-        await eventually(lambda: late() == 1, 20)
+        await eventually(lambda: late() == 1)
         answer.set()
-        await eventually(lambda: late() == 0, 20)
+        await eventually(lambda: late() == 0)

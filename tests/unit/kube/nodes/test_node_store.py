@@ -43,7 +43,7 @@ async def following(
     )
     task = asyncio.create_task(follow(informer))
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await informer.wait_complete()
         await eventually(lambda: server.watches)
         yield store, changed

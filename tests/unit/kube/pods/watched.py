@@ -69,7 +69,7 @@ async def following(
     task = asyncio.create_task(store.run(resume))
     try:
         if anchored:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 await store.wait_anchored()
             if is_watched:
                 await eventually(lambda: server.watches)

@@ -43,7 +43,7 @@ async def says(cluster: Cluster, reason: str) -> str:
         found = [c for c in cluster.status.get("conditions", ()) if (c["type"], c["reason"]) == ("Connected", reason)]
         return found[0]["message"] if found else None
 
-    await eventually(lambda: problem() is not None, 20)
+    await eventually(lambda: problem() is not None)
     return problem() or ""
 
 
@@ -72,7 +72,7 @@ async def test_its_status_is_written_and_its_groups_are_decided_again(cluster: C
     put(cluster, names=["shop"])
     async with cluster.operating():
         await says(cluster, "BrokersReachable")
-        await eventually(lambda: "status" in cluster.server.objects[CLUSTER_CONNECTIONS, "", "shared"], 20)
+        await eventually(lambda: "status" in cluster.server.objects[CLUSTER_CONNECTIONS, "", "shared"])
         assert cluster.server.objects[CLUSTER_CONNECTIONS, "", "shared"]["status"]["clusterId"] == "cluster-k"
 
 
@@ -82,10 +82,10 @@ async def test_an_operator_without_the_right_starts_and_says_what_is_lacking(clu
     async with cluster.operating() as (operator, _):
         assert "clusterkafkaconnections.staticgroup.io" in await says(cluster, "ConnectionNotFound")
         assert operator.is_ready()
-        await eventually(lambda: operator.stores.namespaces.problem, 20)
+        await eventually(lambda: operator.stores.namespaces.problem)
         cluster.server.denied.clear()
         await says(cluster, "BrokersReachable")
-        await eventually(lambda: operator.stores.namespaces.problem == "", 20)
+        await eventually(lambda: operator.stores.namespaces.problem == "")
 
 
 async def test_an_operator_of_some_namespaces_reads_nothing_of_the_whole_cluster(cluster: Cluster) -> None:

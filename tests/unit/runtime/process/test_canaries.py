@@ -166,7 +166,7 @@ async def test_no_secret_leaves_the_process_but_to_its_broker(scene: Scene) -> N
     )  # fmt: skip
     await asyncio.to_thread(operator.start)
     try:
-        await eventually(lambda: all(scene.told_of(name) for name in scene.names) and scene.were_sent("plain", "token-file", "fetched-token"), 60)
+        await eventually(lambda: all(scene.told_of(name) for name in scene.names) and scene.were_sent("plain", "token-file", "fetched-token"))
         metrics = await asyncio.to_thread(metrics_of, operator)
     finally:
         await asyncio.to_thread(operator.stop)
