@@ -104,6 +104,8 @@ async def _run(target: Target, entry: Row) -> Outcome:
     began_s = time.monotonic()
     try:
         async with asyncio.timeout(ROW_TIMEOUT_S):
+            if entry.fails_over:  # the row before has left other shards without a coordinator
+                await talk.loaded()
             await entry.body(talk)
     except NotServed as error:
         return Outcome("absent", str(error))

@@ -23,6 +23,7 @@ E = ErrorCode
 NOT_YET_S = 0.25
 """A request that is still unanswered after this time waits."""
 EVENTUALLY_S = 20.0
+_LOADING = (E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR)
 T = TypeVar("T")
 
 
@@ -276,6 +277,14 @@ class Conversation:
             assert time.monotonic() - began_s < within_s, "did not come true in time"
             await asyncio.sleep(0.05)
         return time.monotonic() - began_s
+
+    async def loaded(self) -> None:
+        """Wait until the group's shard has a coordinator that has read its log."""
+
+        async def serves() -> bool:
+            return (await self.describe(version=5)).error_code not in _LOADING
+
+        await self.until(serves, within_s=60.0)
 
     async def end(self) -> None:
         """Drop what still waits."""

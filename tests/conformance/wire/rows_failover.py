@@ -6,17 +6,6 @@ import asyncio
 
 from conformance.wire.catalogue import row
 from conformance.wire.conversation import Conversation, E, Member, consumer_group
-from coordinator_model.base.errors import ErrorCode
-
-_LOADING = (E.COORDINATOR_LOAD_IN_PROGRESS, E.COORDINATOR_NOT_AVAILABLE, E.NOT_COORDINATOR)
-
-
-async def _loaded(talk: Conversation) -> None:
-    async def serves() -> bool:
-        codes: set[ErrorCode] = {(await talk.describe(version=5)).error_code}
-        return not codes & set(_LOADING)
-
-    await talk.until(serves, within_s=60.0)
 
 
 @row("A07", "ours: a fail-over during a bounce (classic)", fails_over=True)
@@ -24,7 +13,7 @@ async def A07_a_bounce_across_a_fail_over_costs_nothing_classic(talk: Conversati
     """X is down while the coordinator changes: X returns → same generation and assignment, no rebalance."""
     x, y = await talk.form("X", "Y")
     await talk.target.fail_over()
-    await _loaded(talk)
+    await talk.loaded()
     back = await talk.join("X")
     assert (back.error_code, back.generation_id) == (E.NONE, x.generation)
     assert await talk.heartbeat(y) is E.NONE
@@ -42,7 +31,7 @@ async def A07_sessions_begin_again_after_a_fail_over_classic(talk: Conversation)
     assert await talk.heartbeat(x) is E.NONE
     await asyncio.sleep(9.5)
     await talk.target.fail_over()
-    await _loaded(talk)
+    await talk.loaded()
     await asyncio.sleep(3.5)
     assert len((await talk.describe()).members) == 1
 
@@ -58,7 +47,7 @@ async def A07_a_removal_before_the_new_generation_is_undone_classic(talk: Conver
     x, y = await talk.form("X", "Y")
     assert await talk.leave((x.member, "X")) == [E.NONE]
     await talk.target.fail_over()
-    await _loaded(talk)
+    await talk.loaded()
     group = await talk.describe()
     assert (group.group_state, sorted(str(m.group_instance_id) for m in group.members)) == ("Stable", ["X", "Y"])
     assert await talk.heartbeat(y) is E.NONE
