@@ -20,13 +20,14 @@ from staticgroup.kafka.calls.reading import BrokerNode, list_groups
 from staticgroup.kafka.connection import BrokerConnection
 from staticgroup.kafka.errors import Refusal
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.listings import ListAnswer, Listings
+from staticgroup.kafka.listings import HINT_S, ListAnswer, Listings
 from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
 from support.narrowing import of_type
 from unit.kafka.answers import respond
 from unit.kafka.fake_broker import CLOSE, FakeBroker, Group
+from unit.simulator.virtual_time import simulated
 
 from .gateway_script import Kafka, entry, first_then, kind
 
@@ -141,7 +142,7 @@ async def test_readings_that_are_cut_off_while_a_listing_is_on_its_way_leave_the
 
 
 async def test_broker_that_is_silent_about_its_groups_keeps_each_reading_for_its_own_time_only(kafka: Kafka) -> None:
-    kafka.settings = replace(kafka.settings, request_timeout_s=0.4)
+    kafka.settings = replace(kafka.settings, request_timeout_s=1.0)
     await kafka.describe("warm")
     kafka.broker.held = asyncio.Event()
     began_s, readings = asyncio.get_running_loop().time(), []
@@ -214,14 +215,14 @@ async def test_only_the_newest_answer_of_a_broker_is_kept_for_hints_and_none_onc
     assert (broker.kept, shared.hint(NODE, "a")) == (0, "")
 
 
-async def test_hints_are_kept_as_long_as_any_though_they_replace_older_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listings, "HINT_S", 0.1)
+@simulated
+async def test_hints_are_kept_as_long_as_any_though_they_replace_older_ones() -> None:
     shared = listings.Listings(cast(ClusterPool, Answering()))
     for _ in range(3):
         await shared.ask(NODE, asyncio.get_running_loop().time() + 10)
-        await asyncio.sleep(0.06)
+        await asyncio.sleep(0.6 * HINT_S)
         assert shared.hint(NODE, "a")
-    await asyncio.sleep(0.06)
+    await asyncio.sleep(0.6 * HINT_S)
     assert not shared.hint(NODE, "a")
 
 
