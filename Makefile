@@ -60,8 +60,8 @@ pytest = $(PY) -m pytest -q -x -p no:cacheprovider -m "($(1))$(SHORT)"
 COMPUTES := not (broker or cluster or e2e or pipeline)
 
 .PHONY: test
-test: $(PIPELINE) lint ## What a change must never break: lint, then real brokers and a real cluster, and what computes beside them
-	tests/beside.sh "make cluster" "make unit simulate-ci chart connect"
+test: $(PIPELINE) lint unit ## What a change must never break: lint, unit tests, then real brokers and a real cluster, and what computes beside them
+	tests/beside.sh "make cluster" "make simulate-ci chart connect"
 
 .PHONY: check
 check: lint unit ## Lint, types, rings, generated files, unit tests (no cluster, no broker)
