@@ -34,7 +34,7 @@ class Births:
             self._born_s.setdefault(request.member_id, self._loop.time())
 
     def new_uuid(self) -> str:
-        """Draw what a coordinator makes a member id of, for whoever asks now."""
+        """Return the next number for a coordinator to make a member id of, and note the client that it serves."""
         self._uuids += 1
         uuid = f"{self._uuids:08x}"
         if self._requester is not None:

@@ -56,7 +56,7 @@ class Described:
     Parameters
     ----------
     at_s, monotonic_s: when the group was asked for, seconds since the Unix epoch and monotonic seconds.
-    took_s: how long the answer took.
+    took_s: how long the answer took, seconds.
     """
 
     settings: ConnectionSettings | KafkaProblem

@@ -48,7 +48,7 @@ class SightGatherer:
         Parameters
         ----------
         described_at_s, dated_at_s: when the group was asked for, monotonic seconds and seconds since the Unix epoch.
-        took_s: how long the answer took.
+        took_s: how long the answer took, seconds.
         brokers: another text where the group was asked for elsewhere: what is not described there is not silent.
         ids_since_s: since when anybody can know an id of the StaticGroup, Unix seconds; 0.0: for ever.
 

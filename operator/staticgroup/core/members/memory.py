@@ -69,7 +69,7 @@ class Sight:
     ----------
     watch: name of the pod watch; another one whenever pods may have come and gone unseen; "" while it is not whole.
     described_at_s: when the group was asked for, monotonic seconds.
-    took_s: how long the answer took; what it shows became so at the end of this time at the latest.
+    took_s: how long the answer took, seconds; what it shows may be as late as the end of this time.
     dated_at_s: when it was answered, in seconds since the Unix epoch, by the clock of operator or API server that is
         ahead; ends of containers are compared with it.
     ends: how many certificates the watch has brought in this process.
