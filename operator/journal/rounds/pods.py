@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from staticgroup.api.identifiers import InvalidInstanceIdError, Ordinal
-from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.injection import env_entries
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.ids.naming import Naming
 from staticgroup.core.protocols import PROTOCOLS
@@ -35,7 +35,7 @@ def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[st
     if not (index.isascii() and index.isdigit()):
         return []
     found: set[str] = set()
-    for entry in env_entries(identity_of(spec)):
+    for entry in env_entries(spec.client):
         is_first = entry.container is None and change.container.name == change.pod.required[0].name
         if not is_first and entry.container != change.container.name:
             continue

@@ -11,7 +11,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import lru_cache
 from typing import NewType
 
@@ -59,16 +58,6 @@ class TooManyIdsError(ValueError):
 
 class AmbiguousIdentityError(ValueError):
     """Say that two consumers of one pod would carry the same id and fence each other."""
-
-
-class SuffixStyle(StrEnum):
-    """Name what the client library itself appends to the id it is given; Auto leaves it to the preset."""
-
-    AUTO = "Auto"
-    NONE = "None"
-    STREAMS = "Streams"
-    SPRING = "Spring"
-    CUSTOM = "Custom"
 
 
 def validate_instance_id(text: str) -> InstanceId:
@@ -142,41 +131,9 @@ def resolve_template(template: str, *, namespace: str, workload_name: str, group
     return resolved
 
 
-def client_suffixes(style: SuffixStyle, members_per_pod: int, custom: Sequence[str] = ()) -> tuple[str, ...]:
-    """List what the client appends to the id it is given, one entry for each member.
-
-    Parameters
-    ----------
-    style: Kafka Streams appends `-1`..`-N` (N stream threads), Spring `-0`..`-(N-1)` (N = concurrency). Not Auto, which
-        only the preset resolves, see `injection.suffix_in_force`.
-    members_per_pod: 1..64; how many members one injected id becomes.
-    custom: The suffixes of style Custom, in the client's order.
-
-    Returns
-    -------
-    `("",)` when the client uses the id as it is.
-
-    Raises
-    ------
-    ValueError: For Auto.
-
-    Notes
-    -----
-    `StreamsConfig.getMainConsumerConfigs` (thread index from 1, also with one thread); Spring's
-    `ConcurrentMessageListenerContainer` with `alwaysClientIdSuffix` (index from 0, also at concurrency 1) and
-    `KafkaMessageListenerContainer.checkGroupInstance`, which appends it to the id too.
-    """
-    match style:
-        case SuffixStyle.AUTO:
-            raise ValueError("suffix Auto says nothing by itself: resolve it by the preset first")
-        case SuffixStyle.NONE:
-            return ("",)
-        case SuffixStyle.STREAMS:
-            return tuple(f"-{number}" for number in range(1, members_per_pod + 1))
-        case SuffixStyle.SPRING:
-            return tuple(f"-{number}" for number in range(members_per_pod))
-        case SuffixStyle.CUSTOM:
-            return tuple(custom)
+def numbered_suffixes(first: int, count: int) -> tuple[str, ...]:
+    """List what a client appends that numbers its members: `-1` and `-2` for two from 1."""
+    return tuple(f"-{number}" for number in range(first, first + count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +145,7 @@ class IdScheme:
     template: As `resolve_template` gives it: only `{podName}` and `{ordinal}` left.
     workload_name: The StatefulSet, whose pods are called `<workload_name>-<ordinal>`.
     env_suffixes: One for each injected consumer of a pod; `""` for the usual single one.
-    suffixes: See `client_suffixes`.
+    suffixes: What the client appends, see `injection.client_suffixes`.
 
     Raises
     ------
@@ -218,7 +175,7 @@ class IdScheme:
 
         Parameters
         ----------
-        env_suffix: Of the `identity.env` entry.
+        env_suffix: Of the `client.env` entry.
 
         Raises
         ------

@@ -134,7 +134,7 @@ def admission_policy(
             "matchConditions": [
                 {"name": "owned-by-the-workload", "expression": _OWNED},
                 {"name": "has-an-ordinal", "expression": _HAS_ORDINAL},
-                {"name": "managed", "expression": "params.spec.mode == 'Manage' && !params.spec.suspend"},
+                {"name": "managed", "expression": "params.spec.mode == 'Manage'"},
                 {"name": "ids-are-issued", "expression": _ISSUED},
             ],
             "failurePolicy": failure_policy,

@@ -15,8 +15,6 @@ GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
 DIVIDE_IDS: Final = "change the id template of one of them"
 """For two StaticGroups that make the same id."""
-DIVIDE_SCOPES: Final = "delete the one whose spec.identity.scope is not its own and create it with another one"
-"""For two StaticGroups of one Kafka group with one scope."""
 APPLY_CRDS: Final = "install the CRDs of the operator's version: kubectl staticgroup crds | kubectl apply -f -"
 """For a kind that is not served, or whose CRD is older than the operator."""
 SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the agent out of new pods"
@@ -37,7 +35,7 @@ def wait_for_session(namespace: str, pod_name: str) -> str:
 
 def let_in(namespace: str, pod_name: str) -> str:
     """Say the same where the operator is only asked to report it."""
-    return f"set spec.crashRelease to Release, or {_SESSION_OVER} {_delete(namespace, pod_name)}"
+    return f"set spec.removal to DepartedAndCrashed, or {_SESSION_OVER} {_delete(namespace, pod_name)}"
 
 
 def end_pod(namespace: str, pod_name: str) -> str:
@@ -61,10 +59,10 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
 
 
 def allow_exclusive(connection: str) -> str:
-    """Say what to do where `identity.exclusive` does not count over the ClusterKafkaConnection of this name."""
+    """Say what to do where `assumeExclusive` does not count over the ClusterKafkaConnection of this name."""
     return (
         f"have the owner of ClusterKafkaConnection {connection} set allowExclusive in spec.allowedNamespaces, without "
-        "which spec.identity.exclusive does not count"
+        "which spec.assumeExclusive does not count"
     )
 
 
@@ -72,7 +70,7 @@ def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (
         "members without group.instance.id are in the group, so look whether the clients take theirs from the variable "
-        "that spec.identity names"
+        "that spec.client names"
     )
 
 
@@ -130,7 +128,7 @@ def write_ids(id_template: str) -> str:
 
 def name_container() -> str:
     """Say what to do where the spec names a container that the pods do not have."""
-    return "correct the name of the container in spec.identity, and roll the StatefulSet"
+    return "correct the name of the container in spec.client, and roll the StatefulSet"
 
 
 def _delete(namespace: str, pod_name: str) -> str:

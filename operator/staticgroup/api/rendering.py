@@ -57,7 +57,7 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
         (served_by == "apps/v1" if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
         and _ordinal(metadata) is not None
     )
-    is_managed = spec.get("mode", "Manage") == "Manage" and not spec.get("suspend")
+    is_managed = spec.get("mode", "Manage") == "Manage"
     status = group.get("status") or {}
     injected = status.get("injected") or {}
     # A status that was restored from a backup is another StaticGroup's until its operator has looked.

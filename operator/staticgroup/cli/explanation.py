@@ -20,8 +20,7 @@ _NOBODY: Final = {
 def explanation_of(body: Json, now: datetime) -> Iterator[str]:
     """Yield what is known of one StaticGroup, as lines."""
     spec, status, metadata = body.get("spec") or {}, body.get("status") or {}, body["metadata"]
-    suspended = ", suspended" if spec.get("suspend") else ""
-    yield f"StaticGroup {metadata['namespace']}/{metadata['name']}: {spec.get('mode', 'Manage')}{suspended}"
+    yield f"StaticGroup {metadata['namespace']}/{metadata['name']}: {spec.get('mode', 'Manage')}"
     if not status:
         yield f"No operator has written a status. Run: {ASK_DOCTOR}"
         return

@@ -32,7 +32,6 @@ def summary_of(body: Json) -> Json:
         "name": body["metadata"]["name"],
         "groupId": spec.get("groupId"),
         "mode": spec.get("mode", "Manage"),
-        "suspended": bool(spec.get("suspend")),
         "ready": ready.get("status"),
         "reason": ready.get("reason"),
         "message": ready.get("message"),
@@ -62,10 +61,9 @@ def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
     summaries.sort(key=lambda each: (each[0]["namespace"], each[0]["name"]))
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for row, created in summaries:
-        mode = f"{row['mode']}{', suspended' if row['suspended'] else ''}"
         counts = (str(row["members"].get(key, "-")) for key in ("expected", "joined", "departed"))
         rows.append((
-            row["namespace"], row["name"], str(row["groupId"]), mode, *counts, str(row["timeout"] or "-"),
+            row["namespace"], row["name"], str(row["groupId"]), row["mode"], *counts, str(row["timeout"] or "-"),
             str(row["ready"]), str(row["reason"]), age(str(created), now),
         ))  # fmt: skip
     widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ..api import remedies
-from ..api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
+from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import KnownPod, PodState
 from .findings import Finding, Subject
@@ -50,7 +50,6 @@ class Guard(StrEnum):
     JOINED_BEFORE_WATCH = "JoinedBeforeWatch"
     RETURNED = "RemovedAndReturned"
     HOLD_WINDOW = "HoldWindow"
-    BUDGET = "RemovalBudget"
 
 
 TRANSIENT_GUARDS = frozenset(
@@ -61,7 +60,6 @@ TRANSIENT_GUARDS = frozenset(
         Guard.EXPECTED,
         Guard.NO_BARRIER,
         Guard.HOLD_WINDOW,
-        Guard.BUDGET,
     }
 )
 """Guards that pass by themselves in the ordinary course of a scale-down; nobody needs to act."""
@@ -110,14 +108,14 @@ Rule = Callable[[Candidate], Hit | None]
 
 
 def suspended(c: Candidate) -> Hit | None:
-    """Hold everything while spec.suspend is true."""
-    return Hit(Guard.SUSPENDED, "spec.suspend is true") if c.spec.suspend else None
+    """Hold everything while the mode is Suspended."""
+    return Hit(Guard.SUSPENDED, "spec.mode is Suspended") if c.spec.mode is Mode.SUSPENDED else None
 
 
 def policy_never(c: Candidate) -> Hit | None:
     """Hold everything when the user wants sessions to expire."""
-    if c.spec.removal.policy is RemovalPolicy.NEVER:
-        sentence = "spec.removal.policy is Never; the member leaves when its process ends and its session expires"
+    if c.spec.removal is Removal.NEVER:
+        sentence = "spec.removal is Never; the member leaves when its process ends and its session expires"
         return Hit(Guard.POLICY_NEVER, sentence)
     return None
 
@@ -126,16 +124,14 @@ def unsupported_group(c: Candidate) -> Hit | None:
     """Hold for groups from which nobody can be removed, and for those that pods of this role cannot be in."""
     if leaves_by(c.group) is None or not role_of(c.spec).may_be_in(c.group):
         kind = f" and protocol type {c.group.protocol_type}" if c.group.protocol_type else ""
-        sentence = f"the group is of type {c.group.group_type.value}{kind}, and spec.role is {c.spec.role.value}"
+        what = f"the group is of type {c.group.group_type.value}{kind}"
+        sentence = f"{what}, and spec.client.type is {c.spec.client.type.value}"
         return Hit(Guard.UNSUPPORTED_GROUP, sentence)
     return None
 
 
 def conflict(c: Candidate) -> Hit | None:
     """Hold when two StaticGroups claim the same ids, or write one place of the same pods: neither removes."""
-    if c.snapshot.same_scope:
-        sentence = f"StaticGroup {', '.join(c.snapshot.same_scope)} of this Kafka group has the same scope"
-        return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_SCOPES)
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
         return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_IDS)
@@ -147,9 +143,9 @@ def conflict(c: Candidate) -> Hit | None:
 
 def unscoped(c: Candidate) -> Hit | None:
     """Hold for ids that another cluster or namespace may issue too, unless the user gave his word."""
-    if c.is_scoped or c.spec.identity.exclusive:
+    if c.is_scoped or c.spec.assume_exclusive:
         return None
-    word = "set spec.identity.exclusive to true if nobody else does"
+    word = "set spec.assumeExclusive to true if nobody else does"
     if c.snapshot.is_word_refused:
         word = remedies.allow_exclusive(c.spec.connection_ref.name)
     scope = c.history.injected.scope if c.history.injected is not None else ""
@@ -160,7 +156,7 @@ def unscoped(c: Candidate) -> Hit | None:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
         return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")
     sentence = "the id template has no {scope}, so another cluster may issue the same id"
-    return Hit(Guard.UNSCOPED, sentence, f"add {{scope}} or {word}")
+    return Hit(Guard.UNSCOPED, sentence, f"add {{scope}} to spec.idTemplate or {word}")
 
 
 def duplicate(c: Candidate) -> Hit | None:
@@ -299,11 +295,10 @@ def _is_ending(c: Candidate, pod: KnownPod) -> bool:
 
 
 def hold_window(c: Candidate) -> Hit | None:
-    """Hold for removal.holdSeconds after the ordinal left the range; longer if the workload itself goes or is gone."""
-    since_s = c.seat.memory.departed_since_s
-    hold_s = float(c.spec.removal.hold_seconds)
-    if c.snapshot.workload is None or c.snapshot.workload.is_ending:
-        hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)
+    """Hold for a minute after the ordinal left the range because the workload itself goes or is gone."""
+    if c.snapshot.workload is not None and not c.snapshot.workload.is_ending:
+        return None
+    since_s, hold_s = c.seat.memory.departed_since_s, WORKLOAD_MISSING_HOLD_S
     left_s = (c.now_s if since_s is None else since_s) + hold_s - c.now_s
     if left_s > 0:
         # Without the seconds that are left: a text that changed every round would be a status write every round.
@@ -328,7 +323,7 @@ GUARDS: tuple[Rule, ...] = (
     no_barrier,
     hold_window,
 )
-"""In this order; the first that hits names the reason. The budget is applied to the survivors together."""
+"""In this order; the first that hits names the reason."""
 
 def first_hit(candidate: Candidate, guards: tuple[Rule, ...] = GUARDS) -> Finding | None:
     """Return what holds a candidate back; None when it may be removed."""

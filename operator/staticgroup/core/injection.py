@@ -13,14 +13,14 @@ from enum import StrEnum
 from typing import Final
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, resolve_template
-from ..api.injection import env_entries, identity_of, injector, options_may_be_absent, suffix_follows_preset
+from ..api.injection import env_entries, injector, options_may_be_absent
 from ..api.names import AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
+from ..api.resources.client import ClientType
 from ..api.resources.durable import InjectedMethod
-from ..api.resources.identity import AgentSource, InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .group import GroupView
 from .ids.first_issue import Obstacle, obstacle_to_first_ids
-from .ids.naming import Naming, drawn_scope, ordinal_of_pod, scheme_of
+from .ids.naming import drawn_scope, scheme_of
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
 from .workload import ContainerBudget, JavaOptions, WorkloadView
@@ -34,12 +34,10 @@ _NO_POLICY = (
 _NO_WEBHOOK = (
     "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
 )
-_BY_HAND = "set identity.method to None and put the id into the pod template yourself"
-_NOT_SERVED = {
-    InjectionMethod.AUTO: f"{_NO_POLICY}, and {_NO_WEBHOOK}; install the webhook, or {_BY_HAND}",
-    InjectionMethod.POLICY: f"{_NO_POLICY}; set identity.method to Auto to have the webhook instead, or {_BY_HAND}",
-    InjectionMethod.WEBHOOK: f"{_NO_WEBHOOK}; install it, or {_BY_HAND}",
-}
+_NOT_SERVED = (
+    f"{_NO_POLICY}, and {_NO_WEBHOOK}; install the webhook, or set spec.client.type to Own and put the ids into the "
+    "pod template yourself"
+)
 
 
 class InjectionVerdict(StrEnum):
@@ -84,23 +82,19 @@ class InjectionPlan:
 def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> InjectionPlan:
     """Decide which ids the injection may write into the next pods; the session timeout in it is that of before.
 
-    The scope is fixed by the first acknowledgement, or by the user: a new one would rename every member.
+    The scope is fixed by the first acknowledgement: a new one would rename every member.
     """
     before = history.injected
-    wish, verdict, message = spec.identity.method, *_method_verdict(spec, snapshot)
-    chosen = injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
+    verdict, message = _verdict(spec, snapshot)
+    chosen = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
     method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
     if before is None and not (snapshot.watch and snapshot.cluster_uid):
         message = "the pod watch is not whole yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
-    written = spec.identity.scope
-    if before is not None and written not in (None, before.scope):
-        reason = f"spec.identity.scope is {written}, and ids with the scope {before.scope} were issued, which stays"
-        return _refused(spec, history, method, reason)
-    scope = before.scope if before is not None else written or drawn_scope(snapshot)
+    scope = before.scope if before is not None else drawn_scope(snapshot)
     try:
         template = resolve_template(
-            spec.identity.template,
+            spec.template,
             namespace=snapshot.namespace,
             workload_name=spec.workload_ref.name,
             group_name=snapshot.name,
@@ -111,8 +105,6 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     templates = (before.id_template, *history.templates) if before is not None else history.templates
     templates = tuple(t for t in dict.fromkeys(templates) if t != template)
     unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
-    if before is None and written is not None:
-        unfit = unfit or _is_another_pods(spec, snapshot, template)
     if unfit:
         return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
@@ -126,9 +118,6 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         method=method,
         id_template=template,
         session_timeout_ms=before.session_timeout_ms if before is not None else None,
-        suffix_follows_preset=suffix_follows_preset(
-            identity_of(spec), before.suffix_follows_preset if before else None
-        ),
     )
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
@@ -146,7 +135,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     """Return the first container that needs variables and that no pod has; "" when there is none or it is not known."""
     present = {c.name for c in snapshot.workload.containers} if snapshot.workload is not None else set()
-    named = (entry.container for entry in env_entries(identity_of(spec)))
+    named = (entry.container for entry in env_entries(spec.client))
     return next((name for name in named if name and present and name not in present), "")
 
 
@@ -154,10 +143,9 @@ def _obstacle(
     spec: StaticGroupSpec, snapshot: Snapshot, history: History, template: str, scope: str
 ) -> Obstacle | None:
     """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
-    is_scoped = "{scope}" in spec.identity.template
+    is_scoped = "{scope}" in spec.template
     try:
-        injected = history.injected
-        scheme = scheme_of(spec, template, injected.suffix_follows_preset if injected is not None else None)
+        scheme = scheme_of(spec, template)
     except AmbiguousIdentityError:
         return None  # nothing is decided about such ids
     is_drawn = is_scoped and scope == drawn_scope(snapshot)
@@ -199,9 +187,9 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
         return ""
     others = [t for t in (before.id_template, *history.templates) if t != template]
     try:
-        mine = scheme_of(spec, template, before.suffix_follows_preset) if others else None
+        mine = scheme_of(spec, template) if others else None
         for earlier in others if mine is not None else ():
-            example = shared_by_two_ordinals(mine, scheme_of(spec, earlier, before.suffix_follows_preset))
+            example = shared_by_two_ordinals(mine, scheme_of(spec, earlier))
             if example is not None:
                 return (
                     f"template {template} gives a pod an id that the earlier template {earlier} gave to another "
@@ -210,27 +198,6 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
                 )
     except AmbiguousIdentityError:
         return ""  # nothing is decided about such ids
-    return ""
-
-
-def _is_another_pods(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
-    """Say that an older pod has an id that a template gives to another pod, which would fence it; "" when none has.
-
-    By which templates ids with a written scope were issued before nobody remembers, but the pods show their ids.
-    """
-    try:
-        scheme = scheme_of(spec, template, None)
-    except AmbiguousIdentityError:
-        return ""  # nothing is decided about such ids
-    naming = Naming(schemes=(scheme,))
-    for pod in snapshot.others:
-        own = ordinal_of_pod(scheme.workload_name, pod.pod_name) if pod.namespace == snapshot.namespace else None
-        for instance_id in sorted(pod.instance_ids):
-            if any(ordinal != own for ordinal in naming.ordinals_of(instance_id)):
-                return (
-                    f"pod {pod.namespace}/{pod.pod_name} has id {instance_id}, which another pod would get; end it "
-                    "first, or take another template"
-                )
     return ""
 
 
@@ -253,11 +220,11 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
 def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
     """Return the name of the watch that saw every carrier of the ids acknowledged now; "" where there may be others.
 
-    Ids with a written scope may be older than the StaticGroup. So may ids that pods carry although no memory says that
-    they were issued, because it was lost. Once the StaticGroup is older than `settle`, no id counts as new.
+    Ids that pods carry although no memory says that they were issued, because it was lost, may be older than it. Once
+    the StaticGroup is older than `settle`, no id counts as new.
     """
     is_young = snapshot.age_s < snapshot.settle_least_s
-    is_new = spec.identity.scope is None and is_young and not _is_carried(spec, snapshot, scope, template)
+    is_new = is_young and not _is_carried(spec, snapshot, scope, template)
     return snapshot.watch if is_new else ""
 
 
@@ -265,15 +232,15 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
     """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
 
     An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
-    older than the StaticGroup, whose user has said that no leftover holds them (`identity.exclusive`); but a pod that
+    older than the StaticGroup, whose user has said that no leftover holds them (`assumeExclusive`); but a pod that
     is younger than the StaticGroup belongs to a history that is missing.
     """
-    if "{scope}" in spec.identity.template:
+    if "{scope}" in spec.template:
         members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
         held = {m.instance_id for m in members if m.instance_id is not None}
         return any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
     try:
-        scheme = scheme_of(spec, template, None)
+        scheme = scheme_of(spec, template)
     except AmbiguousIdentityError:
         return False  # nothing is decided about such ids
     younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
@@ -281,16 +248,16 @@ def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template:
     return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
 
 
-def _method_verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
-    """Resolve identity.method against what the API server serves."""
-    if spec.identity.method is InjectionMethod.NONE:
-        return InjectionVerdict.OFF_BY_USER, "identity.method is None: set the id yourself, it is verified only"
-    if spec.mode is Mode.OBSERVE or spec.suspend:
-        return InjectionVerdict.OBSERVE_ONLY, "nothing is injected in mode Observe or while suspended"
-    wish = spec.identity.method
-    method = injector(wish, policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
+def _verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
+    """Say whether ids are injected, and why not."""
+    if spec.client.type is ClientType.OWN:
+        message = "client.type is Own: the application brings its ids, they are verified only"
+        return InjectionVerdict.OFF_BY_USER, message
+    if spec.mode is not Mode.MANAGE:
+        return InjectionVerdict.OBSERVE_ONLY, f"nothing is injected in mode {spec.mode.value}"
+    method = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
     if method is InjectedMethod.NONE:
-        return InjectionVerdict.NOT_SERVED, _NOT_SERVED[wish]
+        return InjectionVerdict.NOT_SERVED, _NOT_SERVED
     return InjectionVerdict.ACTIVE, ""
 
 
@@ -325,19 +292,19 @@ _OPTIONS: Final = {
     JavaOptions.TWICE: (f"sets {JAVA_OPTIONS_VARIABLE} twice", "set it once in its env"),
     JavaOptions.WITH_AGENT: (
         f"names the agent in {JAVA_OPTIONS_VARIABLE} itself, and a worker must not run two",
-        "take it out there, or set spec.identity.agent to Provided",
+        "take it out there, or set spec.client.injectAgent to false",
     ),
 }
 
 
 def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHindrance | None:
     """Return what keeps the agent out of the next pods; None if nothing does, it is not wanted, or it is not known."""
-    if workload is None or spec.identity.agent is not AgentSource.INJECT:
+    if workload is None or not spec.client.inject_agent:
         return None
     if workload.agent_names:
         field = workload.agent_names[0]
         cause = f"{field} of {workload.kind.kind} {workload.name} has a {AGENT_NAME} of its own"
-        return AgentHindrance(cause=cause, remedy="rename it, or set spec.identity.agent to Provided")
+        return AgentHindrance(cause=cause, remedy="rename it, or set spec.client.injectAgent to false")
     container = _worker(spec, workload)
     if container is None:
         return None
@@ -345,9 +312,9 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHind
     if container.has_agent_mount:
         return AgentHindrance(
             cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}",
-            remedy="mount it elsewhere, or set spec.identity.agent to Provided",
+            remedy="mount it elsewhere, or set spec.client.injectAgent to false",
         )
-    if container.java_options is JavaOptions.ABSENT and options_may_be_absent(identity_of(spec)):
+    if container.java_options is JavaOptions.ABSENT and options_may_be_absent(spec.client):
         return None
     if container.java_options is JavaOptions.TEXT:
         return None
@@ -357,7 +324,7 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHind
 
 def is_brought(spec: StaticGroupSpec, workload: WorkloadView | None) -> bool:
     """True when the agent is asked for, and nothing in the pod template keeps it out."""
-    return workload is not None and spec.identity.agent is AgentSource.INJECT and hindrance(spec, workload) is None
+    return workload is not None and spec.client.inject_agent and hindrance(spec, workload) is None
 
 
 def with_init_container(spec: StaticGroupSpec, workload: WorkloadView | None) -> WorkloadView | None:
@@ -368,5 +335,5 @@ def with_init_container(spec: StaticGroupSpec, workload: WorkloadView | None) ->
 
 
 def _worker(spec: StaticGroupSpec, workload: WorkloadView) -> ContainerBudget | None:
-    name = spec.identity.container
+    name = spec.client.container
     return next((c for c in workload.containers if name in (None, c.name)), None)

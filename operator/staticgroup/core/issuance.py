@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
 from ..api.ordinals import Ordinals
+from ..api.resources.client import ClientType
 from ..api.resources.durable import InjectedMethod
-from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import StaticGroupSpec
 from .ids.naming import Naming, naming_of, naming_or_none
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
@@ -109,7 +109,7 @@ def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History)
         return True
     except InvalidInstanceIdError:  # those of before stay
         pass
-    return bool(snapshot.prior_claims) or spec.identity.method is InjectionMethod.NONE
+    return bool(snapshot.prior_claims) or spec.client.type is ClientType.OWN
 
 
 def _silenced(history: History) -> History:

@@ -14,7 +14,7 @@ from ..api.resources.staticgroup import StaticGroupSpec
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
-from .guards import Candidate, Guard, Hit, first_hit, held
+from .guards import Candidate, first_hit
 from .ids.naming import HeldSeat, Naming, is_scope_refused, without_retired
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .injection import InjectionPlan
@@ -229,7 +229,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         locked_out=locked_out,
         table=table,
         load=load,
-        suffix=suffix_mismatch(spec, history.injected, naming, table, snapshot.carried_elsewhere),
+        suffix=suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere),
         history=history,
         requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
     )
@@ -275,21 +275,16 @@ def _plan_removals(
     spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, naming: Naming, history: History,
     now_s: float,
 ) -> tuple[tuple[Removal, ...], tuple[Finding, ...]]:
-    """Run every departed member through the guards; the budget limits the survivors."""
-    passed: list[Candidate] = []
+    """Run every departed member through the guards."""
+    removals: list[Removal] = []
     kept: list[Finding] = []
     for candidate in _candidates(spec, snapshot, group, table.departed, naming, history, now_s):
         finding = first_hit(candidate)
         if finding is not None:
             kept.append(finding)
         else:
-            passed.append(candidate)
-    percent = spec.removal.max_percent_of_group
-    allowed = max(1, len(group.members) * percent // 100)
-    sentence = f"at most {percent} % of the group ({allowed}) leave at once; its turn comes next"
-    late = Hit(Guard.BUDGET, sentence, requeue_after_s=ACTIVE_REQUEUE_S)
-    kept += [held(candidate, late) for candidate in passed[allowed:]]
-    return tuple(_removal(candidate) for candidate in passed[:allowed]), tuple(kept)
+            removals.append(_removal(candidate))
+    return tuple(removals), tuple(kept)
 
 
 def _candidates(

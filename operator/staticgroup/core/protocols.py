@@ -30,7 +30,7 @@ class Protocol:
     released_by: the call by which a static member leaves for a while. Until it has left its successor is refused
         (UNRELEASED_INSTANCE_ID). None in a classic group, where the successor replaces it.
     reported_as: its name in statuses and journals; None: it has none.
-    chosen_by: what `spec.protocol` calls it; None: it cannot be asked for.
+    chosen_by: what `spec.groupProtocol` calls it; None: it cannot be asked for.
     prefix: of the brokers' settings `<prefix>min.session.timeout.ms` and `<prefix>max.session.timeout.ms`, or "".
     group_setting: the setting of the group that all its members hold; "" where each brings its own session.timeout.ms.
         Clients of protocols with such a setting refuse to start with one of their own.
@@ -178,4 +178,4 @@ def role_of(spec: StaticGroupSpec) -> Role:
 
 def protocol_asked_for(spec: StaticGroupSpec) -> ProtocolChoice:
     """Return the protocol that a spec asks for: what its role alone allows, or else what it says."""
-    return role_of(spec).protocol or spec.protocol
+    return role_of(spec).protocol or spec.group_protocol

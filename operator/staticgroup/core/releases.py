@@ -23,7 +23,7 @@ from enum import StrEnum
 from typing import Final
 
 from ..api import remedies
-from ..api.resources.staticgroup import CrashRelease, Mode, StaticGroupSpec
+from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
 from ..api.resources.status import ExceptionKind
 from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
@@ -133,7 +133,7 @@ def find_crashes(
     role, by = role_of(spec), released_by(group)
     live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)
     pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
-    if spec.crash_release is CrashRelease.OFF or not pods or by is None or not role.may_be_in(group):
+    if not pods or by is None or not role.may_be_in(group):
         return ()
     held, session_s = holders_of(role, group), _session_s(snapshot, group)
     found = []
@@ -243,7 +243,7 @@ def not_wanted(c: Crash) -> Hit | None:
 
 def report_only(c: Crash) -> Hit | None:
     """Hold when the user only wants a report, or the operator may only observe."""
-    if c.spec.crash_release is CrashRelease.RELEASE and c.spec.mode is Mode.MANAGE:
+    if c.spec.removal is Removal.DEPARTED_AND_CRASHED and c.spec.mode is Mode.MANAGE:
         return None
     return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")
 

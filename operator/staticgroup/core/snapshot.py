@@ -75,7 +75,6 @@ class Snapshot:
     copies: live pods that are no seat of the workload and carry an id that it calls for and nobody else can issue.
     cluster_uid: uid of the kube-system namespace.
     overlaps: other StaticGroups (namespace/name) that claim the same ids of the same group.
-    same_scope: other StaticGroups (namespace/name) of what may be the same Kafka group whose ids have the same scope.
     prior_claims: why an id that the next pods would get is another StaticGroup's: sentences without a full stop.
     collisions: what other StaticGroups would write into the same pods too.
     policy_served: the API server serves MutatingAdmissionPolicy v1 and ours is installed.
@@ -86,7 +85,7 @@ class Snapshot:
     sight: what is known of the pods that may hold members; None before ids are issued.
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
     is_word_refused: the ClusterKafkaConnection accepts no claim of the user that ids are theirs alone, neither by
-        `identity.exclusive` nor by a scope that was not drawn for their StaticGroup.
+        `assumeExclusive` nor by a scope that was not drawn for their StaticGroup.
     """
 
     namespace: str
@@ -110,7 +109,6 @@ class Snapshot:
     copies: tuple[KnownPod, ...] = ()
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
-    same_scope: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
     collisions: tuple[Collision, ...] = ()
     policy_served: bool = True
@@ -128,14 +126,12 @@ class Injected:
     """What the operator allows the injection to write into the next pods (status.injected).
 
     Nothing is injected while it is absent, so no id exists before the pod watch was whole.
-    `suffix_follows_preset`: see `api.injection`.
     """
 
     scope: str
     method: str
     id_template: str
     session_timeout_ms: int | None
-    suffix_follows_preset: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

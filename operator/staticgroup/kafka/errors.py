@@ -144,7 +144,7 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         Code.INVALID_REQUEST: _too_old(
             "the coordinator of streams group {group!r} takes no group.instance.id (INVALID_REQUEST), as brokers "
             "before Kafka 4.4: upgrade the brokers, or let the application use the classic protocol, or have dynamic "
-            "members (spec.identity.method None)"
+            "members (spec.client.type Own)"
         ),
     },
     Api.HEARTBEAT: {Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'")},

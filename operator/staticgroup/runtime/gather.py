@@ -197,9 +197,6 @@ class Gatherer:
             advice=self._advice(spec, namespace),
             is_word_refused=not may_be_exclusive(self.stores, group),
         )
-        scope = spec.identity.scope
-        if memory.history.injected is None and scope is not None:
-            seen = replace(seen, others=self._others(lambda i: scope in i))
         return self._with_rivals(self._with_pods(spec, seen, memory.naming_of(spec)))
 
     def _with_pods(self, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming | None) -> Snapshot:
@@ -213,7 +210,6 @@ class Gatherer:
         return replace(
             snapshot,
             overlaps=rivals.overlaps,
-            same_scope=rivals.same_scope,
             prior_claims=rivals.prior_claims,
             collisions=rivals.collisions,
             asked_by_others_ms=rivals.asked_by_others_ms,
@@ -259,7 +255,7 @@ class Gatherer:
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
         """Return since when an id can be known to anybody, seconds since the Unix epoch; 0.0: who knows."""
         created = group.metadata.creation_timestamp
-        is_own = naming.is_recognized_by_scope and spec.identity.scope is None
+        is_own = naming.is_recognized_by_scope
         return created.timestamp() if created is not None and is_own else 0.0
 
     def _carried_elsewhere(self, spec: StaticGroupSpec, seen: Snapshot) -> frozenset[str]:

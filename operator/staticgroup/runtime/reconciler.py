@@ -95,7 +95,7 @@ class Reconciler:
             if memory.status is not None:  # without one nothing is remembered
                 await self._write(group, memory.status.model_copy(update=remembered), memory, revision)
         memory.is_unfinished = True
-        if group.spec.suspend:
+        if group.spec.mode is Mode.SUSPENDED:
             result = await self._report_suspended(key, group, memory)
         else:
             result = await self._round(key, group, memory, started_s)
@@ -281,8 +281,8 @@ class Reconciler:
         return Result()
 
     def _effective(self, group: StaticGroup) -> StaticGroupSpec:
-        """Return the spec, in mode Observe if the operator is, without `identity.exclusive` if that does not count."""
+        """Return the spec, in mode Observe if the operator is, without `assumeExclusive` if that does not count."""
         spec = group.spec
-        if spec.identity.exclusive and not may_be_exclusive(self.stores, group):
-            spec = spec.model_copy(update={"identity": spec.identity.model_copy(update={"exclusive": False})})
+        if spec.assume_exclusive and not may_be_exclusive(self.stores, group):
+            spec = spec.model_copy(update={"assume_exclusive": False})
         return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec

@@ -1,4 +1,4 @@
-"""What other StaticGroups ask for beside one: the same ids, scope or pods, or the setting of the same Kafka group."""
+"""What other StaticGroups ask for beside one: the same ids or pods, or the setting of the same Kafka group."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ..api.identifiers import IdScheme
-from ..api.injection import env_suffixes, identity_of
+from ..api.injection import env_suffixes
 from ..api.protocols import ProtocolChoice
+from ..api.resources.client import ClientType
 from ..api.resources.durable import InjectedMethod
-from ..api.resources.identity import InjectionMethod
 from ..api.resources.staticgroup import Mode, StaticGroup
 from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming
 from ..core.ids.overlap import share_an_id
-from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, scope_of, wanted_scheme
+from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, wanted_scheme
 from ..core.protocols import protocol_asked_for
 from ..kube.pods.store import PodStore
 from .connections.connections import may_use
@@ -29,8 +29,6 @@ class Rivals:
     Parameters
     ----------
     overlaps: those that may issue the same ids: a template of theirs, also an earlier one, makes an id of ours.
-    same_scope: those whose ids have the same scope; the ids need not meet now, because whatever contains a scope
-        counts as an id of its StaticGroup, also of templates to come.
     prior_claims: of each that keeps an id which the next pods would get, why, as a sentence without a full stop.
     collisions: what others of the same workload, of whatever Kafka group, would write into its pods too.
     asked_by_others_ms: the longest session timeout that others of the namespace want for the group's setting; 0: none.
@@ -38,7 +36,6 @@ class Rivals:
     """
 
     overlaps: tuple[str, ...] = ()
-    same_scope: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
     collisions: tuple[Collision, ...] = ()
     asked_by_others_ms: int = 0
@@ -69,7 +66,7 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
     if not others:
         return Rivals(collisions=collisions, unheard=_named(unread))
     rivals = {k: other for k, other in others.items() if _is_rival(stores, mine, other)}
-    schemes, scope, wanted, rank = schemes_of(mine), scope_of(mine), wanted_scheme(mine), _rank(mine, ())
+    schemes, wanted, rank = schemes_of(mine), wanted_scheme(mine), _rank(mine, ())
     theirs = {k: schemes_of(other) for k, other in others.items()}
     carrying = rivals | _carriers(stores, pods, mine, others, wanted)
     claims = {k: other for k, other in carrying.items() if share_an_id(wanted, theirs[k])}
@@ -77,7 +74,6 @@ def rivals_of(stores: Stores, pods: PodStore | None, key: Key) -> Rivals:
     own_ms = {k: _own_ms(o) for k, o in near.items() if protocol_asked_for(o.spec) is not ProtocolChoice.CLASSIC}
     return Rivals(
         overlaps=_named(k for k in rivals if share_an_id(schemes, theirs[k])),
-        same_scope=_named(k for k, other in rivals.items() if scope is not None and scope_of(other) == scope),
         prior_claims=tuple(
             claim(claims[k].spec, other="/".join(k), has_issued=place[0] == 0)
             for k in sorted(claims, key="/".join)
@@ -158,7 +154,7 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision,
     workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
     first = workload.containers[0].name if workload is not None and workload.containers else ""
     found = (
-        collision(identity_of(mine.spec), identity_of(stores.groups[k].spec), other="/".join(k), first_container=first)
+        collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), first_container=first)
         for k in others
     )
     return tuple(c for c in found if c is not None)
@@ -183,12 +179,12 @@ def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, s
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None
     ids = (injected.id_template, {i.suffix for i in injected.ids}) if injected is not None else None
-    is_as_asked = ids == (resolved_template(group), set(env_suffixes(identity_of(spec))))
+    is_as_asked = ids == (resolved_template(group), set(env_suffixes(spec.client)))
     in_force = injected.id_template if injected is not None and injected.method is not InjectedMethod.NONE else None
     if in_force is not None and (is_as_asked or share_an_id(wanted, schemes_from(group, (in_force,)))):
         place = 0
     elif not is_as_asked:
         place = 2
     else:
-        place = 1 if spec.identity.method is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2
+        place = 1 if spec.client.type is ClientType.OWN or spec.mode is Mode.OBSERVE else 2
     return place, created.timestamp() if created is not None else 0.0, group.metadata.uid

@@ -90,10 +90,9 @@ class AllowedNamespaces(ApiModel):
     )
     allow_exclusive: bool = Field(
         False,
-        description="Whether spec.identity.exclusive of their StaticGroups counts, and a spec.identity.scope that was "
-        "not drawn for them: the word of a namespace that ids are its own, by which members are removed. Default "
-        "false. Give it only with groupPrefixes that are one namespace's, because members of another one, or of "
-        "another cluster, may have the same ids.",
+        description="Whether spec.assumeExclusive of their StaticGroups counts: the word of a namespace that ids "
+        "without a scope are its own, by which members are removed. Default false. Give it only with groupPrefixes "
+        "that are one namespace's, because members of another one, or of another cluster, may have the same ids.",
     )
 
     def has_group(self, group_id: str) -> bool:

@@ -102,12 +102,6 @@ class InjectedStatus(ApiModel):
         description="Session timeout that the next pod receives, in milliseconds; null: none is injected.",
         json_schema_extra=NULLABLE,
     )
-    # Absent, not false: what was written before the field was known means the same, and is written again unchanged.
-    suffix_follows_preset: bool | None = Field(
-        None,
-        description="True: suffix Auto stands for what the preset's client appends. Absent: it stands for nothing, "
-        "because ids were issued with suffix None, once the default.",
-    )
     ids: Annotated[list[InjectedId], Field(min_length=1, max_length=INJECTED_IDS_MAX)] = Field(
         description="The ids of a pod, one for each of its consumers.", json_schema_extra=list_map("annotation")
     )

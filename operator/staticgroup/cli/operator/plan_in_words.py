@@ -22,7 +22,7 @@ FINDINGS_MAX = 100
 def explained(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, now_s: float) -> str:
     """Return the explanation of one round as lines of text."""
     lines = [
-        f"StaticGroup {snapshot.namespace}/{snapshot.name}: {spec.mode.value}{', suspended' if spec.suspend else ''}",
+        f"StaticGroup {snapshot.namespace}/{snapshot.name}: {spec.mode.value}",
         *_world(spec, snapshot, decided),
         *_group(spec, snapshot.group, decided, now_s),
         *_findings(spec, snapshot, decided),

@@ -7,8 +7,10 @@ from typing import Final
 
 from ...api import remedies
 from ...api.identifiers import first_that_may_become
+from ...api.protocols import RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
+from ...api.resources.client import ClientType
+from ...api.resources.staticgroup import Removal, StaticGroupSpec
 from ...api.resources.status import ExceptionKind
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
@@ -38,6 +40,11 @@ _REASONS: Final = {
     Guard.UNSCOPED: Reason.UNSCOPED_IDS,
     Guard.POLICY_NEVER: Reason.REMOVAL_OFF,
     Guard.SUSPENDED: Reason.REMOVAL_OFF,
+}
+_CLIENT_OF: Final = {
+    RoleChoice.CONNECT: ClientType.CONNECT.value,
+    RoleChoice.CONSUMER: ClientType.GENERIC.value,
+    RoleChoice.STREAMS: ClientType.KAFKA_STREAMS.value,
 }
 _NO_IDS: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 
@@ -79,14 +86,14 @@ def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
 def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
     """Say that the group is not the one the spec means; None when it may be."""
     role = role_of(spec)
-    wanted = chosen_by(spec.protocol)
+    wanted = chosen_by(spec.group_protocol)
     if wanted is not None and role.protocol is None and group.members and group.group_type is not wanted.group_type:
         return Finding(
             kind=_COMPLETE,
             reason=Reason.PROTOCOL_MISMATCH,
-            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.protocol expects "
-            f"{spec.protocol.value}.",
-            remedy=f"Set spec.protocol to Auto or to what the {role.plural} use.",
+            sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.groupProtocol expects "
+            f"{spec.group_protocol.value}.",
+            remedy=f"Set spec.groupProtocol to Auto or to what the {role.plural} use.",
         )
     if not role.may_be_in(group):
         what = f"of protocol type {group.protocol_type}"
@@ -100,8 +107,8 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
 
 def _right_group(role: Role, group: GroupView) -> str:
     """Say how the spec names the right group."""
-    others = sorted(choice.value for choice, other in ROLES.items() if other.may_be_in(group))
-    remedy = f"Set spec.role to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
+    others = [client for choice, client in _CLIENT_OF.items() if ROLES[choice].may_be_in(group)]
+    remedy = f"Set spec.client.type to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
     if role is not CONNECT_ROLE:
         return remedy
     return (
@@ -144,7 +151,7 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
         sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such "
         f"as that of pod {pod_name}.",
         remedy="If its log shows FENCED_INSTANCE_ID, two consumers use this id: give each consumer of a pod its own id "
-        "(spec.identity.membersPerPod or spec.identity.env), or stop the other consumer. If not, find out why its "
+        "(spec.client.concurrency or spec.client.env), or stop the other consumer. If not, find out why its "
         "session expires.",
     )
 
@@ -241,7 +248,7 @@ def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
     """Say which guard holds the first departed member; the exceptions list every one of them."""
     first = held[0]
     reason = _REASONS.get(Guard(first.reason), Reason.REMOVAL_HELD)
-    if spec.removal.policy is RemovalPolicy.NEVER:
+    if spec.removal is Removal.NEVER:
         reason = Reason.REMOVAL_OFF
     many = counted(len(held), "departed member is", "departed members are")
     text = f"{many} held back; {first.subject.instance_id} ({first.reason}): {first.text}"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...api import names, remedies
-from ...api.injection import follows_annotation, identity_of
+from ...api.injection import follows_annotation
 from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
@@ -17,11 +17,9 @@ from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKi
 from ..evidence.chain import PodState
 from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
-from ..ids.suffixes import unheeded_suffix
 from ..injection import InjectionPlan, InjectionVerdict
 from ..plan import Plan
 from ..protocols import role_of
-from ..seats import Standing
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, ended
@@ -97,7 +95,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their "
             "session expires.",
             remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or "
-            f"spec.identity.membersPerPod, or divide the {role_of(spec).plural} among several {what.kind}s with a "
+            f"spec.client.concurrency, or divide the {role_of(spec).plural} among several {what.kind}s with a "
             "StaticGroup each.",
         )
     sentence = f"{name} exists and wants {snapshot.workload.replicas} pods."
@@ -129,7 +127,8 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
-        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy="Correct spec.identity.")
+        remedy = "Correct spec.idTemplate or spec.client."
+        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else why_unknown(snapshot, plan)
@@ -142,9 +141,9 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if plan.pods_without_id and injection.verdict is not InjectionVerdict.OBSERVE_ONLY:
         return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
-        sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, plan)}{_suffix_note(spec, plan)}"
+        sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, plan)}"
         return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
-    sentence = f"Nothing is injected: {injection.message}.{_suffix_note(spec, plan)}"
+    sentence = f"Nothing is injected: {injection.message}."
     return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
 
 
@@ -180,7 +179,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     kind = ConditionType.INJECTED
     if injection.lacking_container:
         sentence = (
-            f"spec.identity names container {injection.lacking_container}, which the pods of {spec.workload_ref.kind} "
+            f"spec.client names container {injection.lacking_container}, which the pods of {spec.workload_ref.kind} "
             f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
         )
         return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
@@ -207,7 +206,7 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         )
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = (
-            "identity.method is None, and their environment shows no id or another one (only literals and what is "
+            "client.type is Own, and their environment shows no id or another one (only literals and what is "
             "composed of metadata.name can be read)"
         )
     others = _whose(plan)
@@ -249,20 +248,12 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
 def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
     """Say that the ids can be edited where they can; nothing where they are composed of the pod's name."""
     injected = plan.history.injected
-    if injected is None or not follows_annotation(identity_of(spec), injected.id_template):
+    if injected is None or not follows_annotation(spec.client, injected.id_template):
         return ""
     return (
         f" These ids follow the pod annotation {names.INSTANCE_ID_ANNOTATION}, which is read whenever a container "
         "starts: do not edit it."
     )
-
-
-def _suffix_note(spec: StaticGroupSpec, plan: Plan) -> str:
-    """Say that the preset's client appends a suffix that is not declared, unless members show that it does not."""
-    if plan.table is not None and plan.table.of(Standing.JOINED):
-        return ""
-    note = unheeded_suffix(identity_of(spec), plan.history.injected)
-    return f" {note}" if note else ""
 
 
 def timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:

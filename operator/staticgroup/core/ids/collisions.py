@@ -1,6 +1,6 @@
 """Why ids are another StaticGroup's, and what two of one StatefulSet would both write into its pods.
 
-The latter make no id in common, so another template changes nothing: the field to change is one of `spec.identity.env`.
+The latter make no id in common, so another template changes nothing: the field to change is one of `spec.client.env`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...api.injection import env_entries, env_suffixes, instance_id_annotation
-from ...api.resources.identity import Identity, InjectionMethod
+from ...api.resources.client import Client, ClientType
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 
 
@@ -26,7 +26,7 @@ class Collision:
     remedy: str
 
 
-def collision(mine: Identity, theirs: Identity, *, other: str, first_container: str) -> Collision | None:
+def collision(mine: Client, theirs: Client, *, other: str, first_container: str) -> Collision | None:
     """Tell what two StaticGroups of one StatefulSet would both write, and each field to change; None for nothing.
 
     Parameters
@@ -35,10 +35,10 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
 
     Notes
     -----
-    Where users set the ids (method None), their pods are assumed to have the annotation; their variables are unknown.
+    Where the application brings its ids, its pods are assumed to have the annotation; their variables are unknown.
     """
     shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
-    are_written = InjectionMethod.NONE not in (mine.method, theirs.method)
+    are_written = ClientType.OWN not in (mine.type, theirs.type)
     both = sorted(_variables(mine, first_container) & _variables(theirs, first_container)) if are_written else []
     if not shared and not both:
         return None
@@ -52,7 +52,7 @@ def collision(mine: Identity, theirs: Identity, *, other: str, first_container: 
         sets = f"sets the same variable {variable} of {where}"
         sentence = f"StaticGroup {other} {sets}, whose client gets the id of only one"
     fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
-    remedy = f"give the entries of spec.identity.env of one of them {' and '.join(fields)} of their own"
+    remedy = f"give the entries of spec.client.env of one of them {' and '.join(fields)} of their own"
     return Collision(other=other, sentence=sentence, remedy=remedy)
 
 
@@ -65,14 +65,14 @@ def claim(theirs: StaticGroupSpec, *, other: str, has_issued: bool) -> str:
     """
     if has_issued:
         return f"StaticGroup {other} issued the same ids first"
-    if theirs.identity.method is InjectionMethod.NONE:
-        return f"StaticGroup {other} has the same ids set by hand (its identity.method is None)"
+    if theirs.client.type is ClientType.OWN:
+        return f"the pods of StaticGroup {other} bring the same ids themselves (its client.type is Own)"
     if theirs.mode is Mode.OBSERVE:
         return f"StaticGroup {other} watches pods that may have the same ids (its mode is Observe)"
-    when = " once its spec.suspend is false" if theirs.suspend else ""
+    when = " once its mode is Manage" if theirs.mode is Mode.SUSPENDED else ""
     return f"StaticGroup {other} is the older one and issues the same ids{when}"
 
 
-def _variables(identity: Identity, first_container: str) -> set[tuple[str, str]]:
+def _variables(client: Client, first_container: str) -> set[tuple[str, str]]:
     """Return container and name of each variable that is given an id."""
-    return {(e.container or first_container, e.instance_id_name) for e in env_entries(identity)}
+    return {(e.container or first_container, e.instance_id_name) for e in env_entries(client)}

@@ -17,11 +17,10 @@ from ...api.identifiers import (
     IdScheme,
     InvalidInstanceIdError,
     Ordinal,
-    client_suffixes,
     identity_scope,
     may_become,
 )
-from ...api.injection import env_suffixes, identity_of, suffix_in_force
+from ...api.injection import client_suffixes, env_suffixes
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import KnownPod, PodState
@@ -161,7 +160,7 @@ def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
     if injected is None:
         return Naming(schemes=())
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
-    schemes = tuple(scheme_of(spec, t, injected.suffix_follows_preset) for t in templates)
+    schemes = tuple(scheme_of(spec, t) for t in templates)
     return Naming(schemes=schemes, scope=injected.scope)
 
 
@@ -174,25 +173,19 @@ def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
     return naming if naming.schemes else None
 
 
-def scheme_of(spec: StaticGroupSpec, template: str, suffix_follows_preset: bool | None) -> IdScheme:
+def scheme_of(spec: StaticGroupSpec, template: str) -> IdScheme:
     """Return the ids that a spec makes of one resolved template.
 
     Parameters
     ----------
     template: with only `{podName}` and `{ordinal}` left, see `resolve_template`.
-    suffix_follows_preset: as remembered; None while no id was issued.
 
     Raises
     ------
     AmbiguousIdentityError: two members of a pod would carry the same id.
     """
-    identity = identity_of(spec)
-    suffixes = client_suffixes(
-        suffix_in_force(identity, suffix_follows_preset),
-        identity.members_per_pod,
-        tuple(identity.custom_suffixes or ()),
-    )
-    return _scheme(template, spec.workload_ref.name, env_suffixes(identity), suffixes)
+    client = spec.client
+    return _scheme(template, spec.workload_ref.name, env_suffixes(client), client_suffixes(client))
 
 
 @lru_cache(maxsize=REMEMBERED_MAX)

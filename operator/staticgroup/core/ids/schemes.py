@@ -17,16 +17,16 @@ def wanted_scheme(group: StaticGroup) -> tuple[IdScheme, ...]:
 
 
 def scope_of(group: StaticGroup) -> str | None:
-    """Return what stands for {scope} in the ids of a StaticGroup; None while it was neither drawn nor written."""
+    """Return what stands for {scope} in the ids of a StaticGroup; None while it was not drawn."""
     injected = group.status.injected if group.status is not None else None
-    return injected.scope if injected is not None else group.spec.identity.scope
+    return injected.scope if injected is not None else None
 
 
 def resolved_template(group: StaticGroup) -> str | None:
     """Return the resolved template of a spec; None while it makes no id that a broker takes."""
     with suppress(InvalidInstanceIdError):
         return resolve_template(
-            group.spec.identity.template,
+            group.spec.template,
             namespace=group.metadata.namespace,
             workload_name=group.spec.workload_ref.name,
             group_name=group.metadata.name,
@@ -49,9 +49,7 @@ def schemes_of(group: StaticGroup) -> tuple[IdScheme, ...]:
 
 def schemes_from(group: StaticGroup, templates: Iterable[str]) -> tuple[IdScheme, ...]:
     """Return the schemes of resolved templates; none where two members of a pod would carry the same id."""
-    injected = group.status.injected if group.status is not None else None
     try:
-        follows = bool(injected.suffix_follows_preset) if injected is not None else None
-        return tuple(scheme_of(group.spec, t, follows) for t in dict.fromkeys(templates))
+        return tuple(scheme_of(group.spec, t) for t in dict.fromkeys(templates))
     except AmbiguousIdentityError:
         return ()

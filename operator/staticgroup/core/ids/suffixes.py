@@ -6,19 +6,17 @@ as foreign, its seat as missing, and when its pod ends nothing is removed. So th
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...api.identifiers import SuffixStyle, client_suffixes
-from ...api.injection import identity_of, implied_preset, suffix_in_force
-from ...api.protocols import RoleChoice
-from ...api.resources.identity import IMPLIED_SUFFIXES, MEMBERS_PER_POD_MAX, Identity
+from ...api.injection import client_suffixes
+from ...api.resources.client import CONCURRENCY_MAX, NUMBERS_ITS_MEMBERS, WORKER_TYPES, Client, ClientType
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..seats import SeatTable, Standing
-from ..snapshot import Injected
 from .naming import Naming
 
 _NUMBER: Final = re.compile(r"-(0|[1-9][0-9]?)")
@@ -66,8 +64,7 @@ class SuffixMismatch:
 
 
 def suffix_mismatch(
-    spec: StaticGroupSpec, injected: Injected | None, naming: Naming, table: SeatTable,
-    carried_elsewhere: Collection[str] = (),
+    spec: StaticGroupSpec, naming: Naming, table: SeatTable, carried_elsewhere: Collection[str] = (),
 ) -> SuffixMismatch | None:
     """Find the foreign members that hold an id of ours but for what their client appends; None when there are none.
 
@@ -97,82 +94,61 @@ def suffix_mismatch(
                 break
     if not nearly:
         return None
-    wish = identity_of(spec)
-    style = suffix_in_force(wish, injected.suffix_follows_preset if injected is not None else None)
-    expected = client_suffixes(style, wish.members_per_pod, tuple(wish.custom_suffixes or ()))
+    expected = client_suffixes(spec.client)
     near = {n.appended for n in nearly}
     own = table.of(Standing.DEPARTED, Standing.JOINED)
     known = {found[1] for seat in own for scheme in naming.schemes[:1] if (found := scheme.appended_to(seat.key))}
     is_both = bool({n.pod_name for n in nearly if not n.appended} & {seat.pod_name for seat in own})
     return SuffixMismatch(
         nearly=tuple(nearly),
-        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.identity expects "
+        cause=f"their client appends {_listed(near)} to the id that it is given, and spec.client expects "
         f"{_listed(expected)}",
-        remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec, style, near, known),
+        remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec.client, near, known),
     )
 
 
-def unheeded_suffix(wish: Identity, injected: Injected | None) -> str:
-    """Say that the preset's client appends something that the ids are expected without; "" when it is not so."""
-    implied = IMPLIED_SUFFIXES.get(wish.preset)
-    if implied is None or injected is None:
-        return ""
-    if suffix_in_force(wish, injected.suffix_follows_preset) is not SuffixStyle.NONE:
-        return ""
-    why = "is None"
-    if wish.suffix is SuffixStyle.AUTO:
-        why = "is Auto, and these ids were issued with None, which it keeps"
-    unless = ", unless its containers have alwaysClientIdSuffix false" if implied is SuffixStyle.SPRING else ""
-    return (
-        f"spec.identity.suffix {why}, but the client of preset {wish.preset.value} appends "
-        f"{client_suffixes(implied, 1)[0]}: set spec.identity.suffix to {implied.value}{unless}."
-    )
-
-
-def _remedy(spec: StaticGroupSpec, style: SuffixStyle, near: set[str], known: set[str]) -> str:
+def _remedy(client: Client, near: set[str], known: set[str]) -> str:
     """Return which field to set to what.
 
     Parameters
     ----------
     near: what the members that nearly match have appended. known: what those that match have.
     """
-    wish, rests = identity_of(spec), sorted(near - {""})
+    rests, seen = sorted(near - {""}), near | known
     if not rests:
-        fields = {"suffix": SuffixStyle.NONE.value} | ({"membersPerPod": "1"} if wish.members_per_pod > 1 else {})
-        since = "or roll the StatefulSet if spec.identity was changed since its pods started"
-        return f"{_fields(fields, spec)}, {since} (what they leave behind ends with its session)"
-    seen = near | known
-    numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
-    counted = SuffixStyle.SPRING if 0 in numbers else SuffixStyle.STREAMS
-    if not known and numbers and min(numbers) >= wish.members_per_pod > 1 and style is SuffixStyle.SPRING:
-        counted = style  # one more than are expected, which are away
-    count = max(numbers, default=0) + (counted is SuffixStyle.SPRING)
-    if all(_NUMBER.fullmatch(rest) for rest in rests) and count <= MEMBERS_PER_POD_MAX:
-        if counted is style:
-            more = _fields({"membersPerPod": str(count)}, spec)
-            return f"{more}, or wait for their sessions to end if the pods run fewer since"
-        fields = {"suffix": counted.value} | ({"membersPerPod": str(count)} if count != wish.members_per_pod else {})
-        return _fields(fields, spec)
+        since = "or roll the StatefulSet if spec.client was changed since its pods started"
+        return f"{_suffixes([''], client)}, {since} (what they leave behind ends with its session)"
+    count = _concurrency(client, seen, known)
+    if count is not None:
+        return f"spec.client.concurrency to {count}, or wait for their sessions to end if the pods run fewer since"
     every = sorted(seen - {""})
-    if len(every) > MEMBERS_PER_POD_MAX or any(len(rest) > _NAMED_LENGTH_MAX for rest in every):
-        return "the client to use the id as it is: what it appends is more than spec.identity.customSuffixes can list"
-    listed = f"[{', '.join(every)}]" if len(every) <= _NAMED_MAX else f"these {len(every)}"
-    fields = {"suffix": SuffixStyle.CUSTOM.value, "customSuffixes": listed, "membersPerPod": str(len(every))}
-    return f"{_fields(fields, spec)} if it appends the same at every start; if not, let it use the id as it is"
+    numbers = sorted(int(found[1]) for rest in every if (found := _NUMBER.fullmatch(rest)))
+    if len(numbers) == len(every) and numbers[-1] < CONCURRENCY_MAX:  # also those that are away
+        every = [f"-{number}" for number in range(min(numbers[0], 1), numbers[-1] + 1)]
+    if len(every) > CONCURRENCY_MAX or any(len(rest) > _NAMED_LENGTH_MAX for rest in every):
+        return "the client to use the id as it is: what it appends is more than spec.client.suffixes can list"
+    return f"{_suffixes(every, client)} if it appends the same at every start; if not, let it use the id as it is"
 
 
-def _fields(fields: Mapping[str, str], spec: StaticGroupSpec) -> str:
-    """Say which fields to set; a suffix other than Streams, which role Streams implies, needs another role, too."""
-    if spec.role is RoleChoice.STREAMS and "suffix" in fields:
-        preset = implied_preset(spec)
-        kept = {"preset": preset.value} if preset is not None else {}
-        return " and ".join((f"spec.role to {RoleChoice.CONSUMER.value}", *_settings({**kept, **fields})))
-    return " and ".join(_settings(fields))
+def _concurrency(client: Client, seen: set[str], known: set[str]) -> int | None:
+    """Return how many members of a client that numbers them explain what they append; None where it is not that."""
+    if client.suffixes or client.type not in NUMBERS_ITS_MEMBERS:
+        return None
+    numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
+    first = 1 if client.type is ClientType.KAFKA_STREAMS else 0
+    is_numbered = len(numbers) == len(seen - {""}) and min(numbers) >= first
+    is_known = bool(known) or min(numbers) == first or min(numbers) >= client.concurrency > 1
+    count = max(numbers) + 1 - first
+    return count if is_numbered and is_known and count <= CONCURRENCY_MAX else None
 
 
-def _settings(fields: Mapping[str, str]) -> list[str]:
-    """Write fields of an identity as what to set."""
-    return [f"spec.identity.{name} to {value}" for name, value in fields.items()]
+def _suffixes(listed: Sequence[str], client: Client) -> str:
+    """Say that what the client appends is to be listed, as YAML; Kafka Streams and workers take no such list."""
+    shown = json.dumps(list(listed)) if len(listed) <= _NAMED_MAX else f"these {len(listed)}"
+    fields = f"spec.client.suffixes to {shown}"
+    if client.type is ClientType.KAFKA_STREAMS or client.type in WORKER_TYPES:
+        return f"spec.client.type to Custom, with its variables in spec.client.env, and {fields}"
+    return fields if client.concurrency == 1 else f"spec.client.concurrency to 1 and {fields}"
 
 
 def _listed(appended: Iterable[str]) -> str:

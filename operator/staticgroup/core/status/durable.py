@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ...api.injection import identity_of, resolve_injected
+from ...api.injection import resolve_injected
 from ...api.ordinals import Ordinals
 from ...api.protocols import GroupProtocol
 from ...api.resources import absences as wire
@@ -88,12 +88,11 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.I
     if injected is None:
         return None
     return resolve_injected(
-        identity_of(spec),
+        spec.client,
         method=durable.InjectedMethod(injected.method),
         scope=injected.scope,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
-        suffix_follows_preset=injected.suffix_follows_preset,
     )
 
 
@@ -128,7 +127,6 @@ def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:
         method=injected.method.value,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
-        suffix_follows_preset=bool(injected.suffix_follows_preset),
     )
 
 

@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from ...api import remedies
 from ...api.protocols import GroupProtocol, RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
@@ -110,9 +109,9 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     ----------
     before: as they stand; those of other writers are kept.
     """
-    sentence = "Nothing is done because spec.suspend is true."
-    found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to false to go on.")]
-    sentence = "Not checked while spec.suspend is true."
+    sentence = "Nothing is done because spec.mode is Suspended."
+    found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to Manage to go on.")]
+    sentence = "Not checked while spec.mode is Suspended."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
         unknown = ConditionStatus.UNKNOWN
         found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=unknown, sentence=sentence))
@@ -163,14 +162,6 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
     if snapshot.prior_claims:
         why = " and ".join(snapshot.prior_claims)
         silence = f" Until then new pods of this one get no id, because {why}; pods that run keep theirs."
-    if snapshot.same_scope:
-        return Finding(
-            kind=_T.READY,
-            reason=Reason.CONFLICTING_STATIC_GROUPS,
-            sentence=f"StaticGroup {', '.join(snapshot.same_scope)} of this Kafka group has the same scope as this "
-            f"one, which is for one StaticGroup alone; neither removes members.{silence}",
-            remedy=f"{remedies.DIVIDE_SCOPES[0].upper()}{remedies.DIVIDE_SCOPES[1:]}.",
-        )
     if snapshot.overlaps:
         return Finding(
             kind=_T.READY,

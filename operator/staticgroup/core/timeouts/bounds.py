@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...api.injection import env_entries, identity_of
+from ...api.injection import env_entries
 from ...api.protocols import RoleChoice
-from ...api.resources.identity import JAVA_PRESETS
+from ...api.resources.client import JAVA_TYPES
 from ...api.resources.staticgroup import SESSION_TIMEOUT_SECONDS_MAX, SessionTimeout, StaticGroupSpec
 from ...api.schema import HEARTBEATS_PER_TIMEOUT_MIN, TIMEOUT_MS_MAX
 from ..group import SessionBounds
@@ -150,11 +150,10 @@ def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Pr
     """
     if protocol.group_setting:
         return Client(limit_ms=None)
-    identity = identity_of(spec)
     heartbeat_ms = max((ms for _, ms in _shown(workload, "HEARTBEAT_INTERVAL_MS")), default=None)
-    if spec.role is not RoleChoice.CONSUMER or identity.preset in JAVA_PRESETS:
+    if spec.role is not RoleChoice.CONSUMER or spec.client.type in JAVA_TYPES:
         return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)
-    is_faust = any(entry.instance_id_name == FAUST_INSTANCE_ID for entry in env_entries(identity))
+    is_faust = any(entry.instance_id_name == FAUST_INSTANCE_ID for entry in env_entries(spec.client))
     client, named = (FAUST, FAUST_REQUEST_TIMEOUT) if is_faust else (UNKNOWN_CLIENT, "MAX_POLL_INTERVAL_MS")
     client = replace(client, heartbeat_ms=heartbeat_ms)
     if not (shown := _shown(workload, named)):

@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Final
 
 from ...api.reasons import Reason
-from ...api.resources.staticgroup import SessionTimeout, TimeoutMode
+from ...api.resources.staticgroup import SessionTimeout
 from ...api.resources.status import TimeoutSource
 from ..absences.samples import SAMPLES_MIN, Cause, Reservoir, measured_need, samples_needed
 from ..protocols import CLASSIC
@@ -25,6 +25,10 @@ from .bounds import Bounds
 
 SESSION_TIMEOUT: Final = "session.timeout.ms"
 """The setting that each member of a classic group brings itself."""
+PERCENTILE: Final = 95
+"""Which share of the restarts the session timeout outlasts without the reserve, in percent."""
+HEADROOM_PERCENT: Final = 50
+"""The reserve, in percent of the estimate, for restarts that get slower under load."""
 STEP_MS: Final = 5_000
 MOMENT_MS_MAX: Final = 253_402_300_799_000
 """The last second of the year 9999, with which datetime and metav1.Time end."""
@@ -222,8 +226,8 @@ def desired_timeout(
     own = _own_choice(spec, workload, heartbeat_ms, absences, in_use, now_s)
 
     # Step 2: what comes before it in the order of sources.
-    if spec.mode is TimeoutMode.FIXED and spec.seconds is not None:
-        why = "spec.sessionTimeout.mode is Fixed"
+    if spec.seconds is not None:
+        why = "spec.sessionTimeout.seconds says so"
         return replace(
             own,
             target_ms=spec.seconds * 1000,
@@ -295,10 +299,10 @@ def _own_choice(
     """Return what the operator chooses if neither user nor fleet learner does; parameters as for `desired_timeout`."""
     # Step 1: the estimate holds until enough was measured, unless the few that were ask for more.
     structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
-    found = measured_need(absences, percent=spec.percentile, heartbeat_ms=heartbeat_ms)
+    found = measured_need(absences, percent=PERCENTILE, heartbeat_ms=heartbeat_ms)
     is_estimated = found is None or not (found.is_enough or found.need_ms > structural_ms)
     need_ms = structural_ms if found is None or is_estimated else found.need_ms
-    target_ms = need_ms * (100 + spec.headroom_percent) // 100
+    target_ms = need_ms * (100 + HEADROOM_PERCENT) // 100
     why = "no absence was measured yet"
     if found is not None:
         why = f"{found.samples} measured absences are fewer than {SAMPLES_MIN} and stretch to {found.need_ms} ms only"
@@ -322,10 +326,10 @@ def _own_choice(
 
     # Step 3: say what it rests on.
     of = f"{found.samples} measured absences ({found.cause.value})"
-    why = f"{need_ms} ms bounds the {spec.percentile}th percentile of {of}"
+    why = f"{need_ms} ms bounds the {PERCENTILE}th percentile of {of}"
     basis = Basis.ORDER_STATISTIC if found.is_bound else Basis.LONGEST_ABSENCE
     if not found.is_bound:
-        needs = f"a bound of the {spec.percentile}th percentile needs {samples_needed(spec.percentile)}"
+        needs = f"a bound of the {PERCENTILE}th percentile needs {samples_needed(PERCENTILE)}"
         why = f"the longest of {of}, {found.longest_ms} ms, stretched to {need_ms} ms, because {needs}"
 
     # Step 4: up at once, down after a day; what few absences ask for is not kept.
@@ -350,9 +354,9 @@ def judge_advice(
 
     Returns
     -------
-    `fleet_ms` lies within `bounds`, or is None; it is None in mode Fixed.
+    `fleet_ms` lies within `bounds`, or is None; it is None where the spec says seconds.
     """
-    is_auto, record = spec.mode is TimeoutMode.AUTO, advice.record
+    is_auto, record = spec.seconds is None, advice.record
     present_ms = bounds.clamped_ms(kept_ms) if is_auto and kept_ms is not None else None
     if record is None:
         return AdviceVerdict(fleet_ms=present_ms, reason=advice.reason, cause=advice.cause)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...api.injection import env_entries, identity_of
+from ...api.injection import env_entries
 from ...api.reasons import Reason
 from ...api.resources.durable import InjectedMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
@@ -183,7 +183,7 @@ def _next_ms(spec: StaticGroupSpec, snapshot: Snapshot, t: TimeoutPlan, injectio
     """Return what the next pods get; an injected variable takes the place of one that the template sets."""
     if t.is_of_group:
         return t.brokers.group_ms if t.group_config.target_ms is None else t.group_config.target_ms
-    if not all(entry.session_timeout_name for entry in env_entries(identity_of(spec))):
+    if not all(entry.session_timeout_name for entry in env_entries(spec.client)):
         return None
     return t.inject_ms if _injects(injection) and t.inject_ms is not None else _of_template(spec, snapshot)
 
@@ -199,7 +199,7 @@ def _in_force(spec: StaticGroupSpec, snapshot: Snapshot, t: TimeoutPlan, heartbe
         held = {t.brokers.group_ms} | (shown if _of_template(spec, snapshot) is None else set())
         held |= {slow_ms} if slow_ms is not None else set()
         return InForce(shortest_ms=min(held), longest_ms=max(held), slow_ms=slow_ms, pods=len(live) + unseen)
-    all_named = all(entry.session_timeout_name for entry in env_entries(identity_of(spec)))
+    all_named = all(entry.session_timeout_name for entry in env_entries(spec.client))
     silent = [pod.pod_name for pod in live if not pod.session_timeouts_ms or not all_named]
     before = _of_before(snapshot)
     before_ms = min(before, default=None)
@@ -252,7 +252,7 @@ def _unseen(snapshot: Snapshot) -> int:
 
 def _of_template(spec: StaticGroupSpec, snapshot: Snapshot) -> int | None:
     """Return the session timeout that the pod template sets itself; None when none, or none that a client takes."""
-    names = {entry.session_timeout_name for entry in env_entries(identity_of(spec))} - {""}
+    names = {entry.session_timeout_name for entry in env_entries(spec.client)} - {""}
     containers = snapshot.workload.containers if snapshot.workload is not None else ()
     texts = [value for c in containers for name, value in c.env_values if name in names]
     numbers = [int(text) for text in texts if text.isascii() and text.isdigit() and len(text) < 10]
@@ -269,14 +269,14 @@ def _verdict(
 ) -> tuple[Reason, str]:
     """Judge: what to change for the next pods comes first, because a restart alone would not help without it."""
     if t.protocol is None:
-        way = "set spec.protocol to decide it now"
+        way = "set spec.groupProtocol to decide it now"
         return Reason.TIMEOUT_UNKNOWN, (
             f"the group's protocol is not known yet, so no session timeout is injected; {way}"
         )
 
     # Step 1: what the operator gives the next pods; where it sets no session timeout, its choice does not matter.
     is_by_hand = not t.is_of_group and (
-        injection.verdict in _BY_HAND or not any(e.session_timeout_name for e in env_entries(identity_of(spec)))
+        injection.verdict in _BY_HAND or not any(e.session_timeout_name for e in env_entries(spec.client))
     )
     found = None if is_by_hand else _of_next_pods(t, t.protocol, bounds, may_write=may_write)
     if found is not None and found[0] is not Reason.TIMEOUT_UNKNOWN:
@@ -364,10 +364,10 @@ def _not_known(spec: StaticGroupSpec, t: TimeoutPlan, injection: InjectionPlan) 
     if not t.in_force.such_as:
         return "the session timeout of pods that cannot be seen now is not known"
     count = f"{t.in_force.unknown} of {t.in_force.pods} pods, such as {t.in_force.such_as},"
-    unnamed = next((e.instance_id_name for e in env_entries(identity_of(spec)) if not e.session_timeout_name), "")
+    unnamed = next((e.instance_id_name for e in env_entries(spec.client) if not e.session_timeout_name), "")
     if unnamed and t.in_force.shortest_ms is not None:
         return (
-            f"{count} do not show the session timeout of all their {role_of(spec).plural}: spec.identity.env names no "
+            f"{count} do not show the session timeout of all their {role_of(spec).plural}: spec.client.env names no "
             f"variable for it (sessionTimeoutName) beside {unnamed}"
         )
     count += " show no session timeout in their environment"
@@ -380,9 +380,9 @@ def _why_not_set(spec: StaticGroupSpec) -> str:
     """Say why the operator sets no session timeout, and what does."""
     if spec.mode is Mode.OBSERVE:
         return "nothing is injected in mode Observe"
-    names = sorted({entry.session_timeout_name for entry in env_entries(identity_of(spec))} - {""})
+    names = sorted({entry.session_timeout_name for entry in env_entries(spec.client)} - {""})
     if not names:
-        return "spec.identity.env names no variable for it (sessionTimeoutName)"
+        return "spec.client.env names no variable for it (sessionTimeoutName)"
     return f"nothing is injected; set {names[0]} in the pod template"
 
 

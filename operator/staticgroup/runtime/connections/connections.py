@@ -195,7 +195,7 @@ def may_use(stores: Stores, group: StaticGroup) -> bool:
 
 
 def may_be_exclusive(stores: Stores, group: StaticGroup) -> bool:
-    """Return whether `identity.exclusive` counts: it alone removes members, here with another owner's credentials."""
+    """Return whether `assumeExclusive` counts: it alone removes members, here with another owner's credentials."""
     is_own = bool(connection_of(group.spec, group.metadata.namespace)[0])
     return is_own or any(e.allow_exclusive and e.has_group(group.spec.group_id) for e in _entries(stores, group))
 

@@ -215,7 +215,7 @@ class PlanInputs:
     def of(cls, spec: StaticGroupSpec, snapshot: Snapshot, history: History, *, change_count: int) -> PlanInputs:
         """Take them from what was observed."""
         s = snapshot
-        rivals = (s.overlaps, s.same_scope, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
+        rivals = (s.overlaps, s.prior_claims, s.collisions, s.unheard, s.asked_by_others_ms)
         sight = s.sight and replace(s.sight, described_at_s=0.0, took_s=0.0, dated_at_s=0.0, ends=0)
         shown = replace(s, group=_NO_GROUP, pods=(), known=(), others=(), copies=(), evidence={}, sight=None)
         return cls(
