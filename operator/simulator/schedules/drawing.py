@@ -11,10 +11,11 @@ from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
 
+from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
+
 from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.identifiers import SuffixStyle
 from staticgroup.api.protocols import ProtocolChoice, RoleChoice
-from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
 from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
 from staticgroup.core.members.node_gone import NodeLifecycle
 

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from staticgroup.api.resources.identity import EnvEntry
+
 from staticgroup.api import names
 from staticgroup.api.injection import env_entries, identity_of
 from staticgroup.api.protocols import RoleChoice
-from staticgroup.api.resources.identity import EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
 from ..clients.settings import PROTOCOL_VARIABLE

@@ -85,6 +85,9 @@ class GroupView:
     protocol_type: "consumer", "connect", ... of a classic group, else "consumer" or "streams"; "" while there is none.
     coordinator: "<node id>@<host>:<port>" of the broker that answered.
     group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
+    assignor: which a classic group has chosen, such as range; "" of others, and while it has chosen none.
+    topics: of a Stable classic group of consumers, how many partitions of each topic that a member subscribes are
+        assigned; None of others, and where a member's subscription or assignment cannot be read.
     """
 
     group_id: str
@@ -95,6 +98,8 @@ class GroupView:
     members: tuple[MemberView, ...] = ()
     group_epoch: int | None = None
     assignment_epoch: int | None = None
+    assignor: str = ""
+    topics: Mapping[str, int] | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -210,6 +215,14 @@ class LeaveOutcome(StrEnum):
     UNKNOWN = "UnknownMember"
     NOT_AUTHORIZED = "NotAuthorized"
     RETRY = "Retry"
+
+
+class RebalanceOutcome(StrEnum):
+    """What came of a rebalance that was asked for by joining for a moment."""
+
+    BEGUN = "Begun"
+    REFUSED = "Refused"
+    UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,18 +21,20 @@ from ..core.group import (
     LeaveCall,
     LeaveEntry,
     LeaveResult,
+    RebalanceOutcome,
     ReleaseEntry,
     ReleaseResult,
 )
 from .addresses import Resolver, SystemResolver
 from .bounds import bounds_of, set_config
-from .calls.reading import ClusterFacts, metadata
+from .calls.reading import ClusterFacts, metadata, topic_partitions
 from .connection import silence_library_loggers
 from .describe import GroupReader
 from .errors import Recovery, Refusal, back_off_s
 from .leaves import all_together, for_a_while, one_by_one, refuse_old_broker
 from .login.credentials import ConnectionSettings
 from .pool import Attempt, ClusterPool, TokenProviderFactory
+from .rebalance import rebalance_once
 from .rights import GroupRights, rights_of, with_topic_right
 from .wire import Api
 
@@ -116,6 +118,28 @@ class KioGateway:
     ) -> ReleaseResult | KafkaProblem:  # fmt: skip
         """Let a static member leave for a while, by compare-and-set; results and repetition as for `leave`."""
         return await self._retried(settings, group_id, for_a_while(group_id, entry, by))
+
+    async def rebalance(
+        self, settings: ConnectionSettings, group_id: str, protocol: str
+    ) -> RebalanceOutcome | KafkaProblem:
+        """Make a classic group rebalance once, as a temporary dynamic member; a problem: nobody has joined.
+
+        Parameters
+        ----------
+        protocol: the assignor that the group has chosen, see `GroupView.assignor`.
+        """
+        return await self._retried(settings, group_id, rebalance_once(group_id, protocol))
+
+    async def partition_counts(
+        self, settings: ConnectionSettings, topics: Sequence[str]
+    ) -> Mapping[str, int] | KafkaProblem:
+        """Read how many partitions topics have; without those that do not exist, or may not be described."""
+
+        async def read(pool: ClusterPool, deadline_s: float) -> Mapping[str, int]:
+            connection = await pool.any_connection(deadline_s)
+            return await connection.call(topic_partitions(topics), deadline_s)
+
+        return await self._retried(settings, "", read)
 
     async def probe(self, settings: ConnectionSettings) -> ClusterFacts | KafkaProblem:
         """Connect, log in, and read what the cluster is; BROKER_TOO_OLD where it cannot remove by compare-and-set."""

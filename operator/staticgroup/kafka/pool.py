@@ -183,6 +183,10 @@ class ClusterPool:
         """Return a connection to one broker at its advertised address."""
         return await self._connection(HostPort(host=node.host, port=node.port), deadline_s, adopts_cluster=False)
 
+    async def connection_beside(self, node: BrokerNode, deadline_s: float) -> BrokerConnection:
+        """Open a connection that nobody else gets, for a request that is answered late; the caller closes it."""
+        return await self._open(HostPort(host=node.host, port=node.port), deadline_s, adopts_cluster=False)
+
     async def _connection(self, target: HostPort, deadline_s: float, *, adopts_cluster: bool) -> BrokerConnection:
         slot = self._slots.setdefault(target, _Slot(target))
         try:

@@ -13,7 +13,7 @@ import io
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_origin
 
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
@@ -50,6 +50,7 @@ class Api(IntEnum):
 PINNED: Mapping[Api, tuple[int, int]] = {
     Api.METADATA: (8, 12),  # 8: Kafka 2.3
     Api.FIND_COORDINATOR: (1, 4),  # 4: many groups in one request (3.0)
+    Api.JOIN_GROUP: (5, 5),  # 5: group.instance.id (2.3); no later one is needed to join for a moment
     Api.HEARTBEAT: (3, 4),
     Api.LEAVE_GROUP: (3, 5),  # 3: both ids (2.4); 5: reason (3.2)
     Api.DESCRIBE_GROUPS: (4, 6),  # 4: instance ids (2.4); 6: GROUP_ID_NOT_FOUND (4.0)
@@ -186,6 +187,7 @@ def fill(cls: Any, **values: object) -> Any:
 
 
 def element_type(cls: Any, field_name: str) -> Any:
-    """Return X of the field `field_name: tuple[X, ...]` of a kio class."""
-    annotation = next(field.type for field in dataclasses.fields(cls) if field.name == field_name)
-    return annotation.__args__[0]  # type: ignore[union-attr]
+    """Return X of the field `field_name: tuple[X, ...]` of a kio class, also where it may be None."""
+    annotation: Any = next(field.type for field in dataclasses.fields(cls) if field.name == field_name)
+    is_optional = get_origin(annotation) is not tuple
+    return (annotation.__args__[0] if is_optional else annotation).__args__[0]

@@ -46,6 +46,7 @@ class Member:
     Parameters
     ----------
     settings: librdkafka's consumer settings, `bootstrap.servers` and `group.id` among them.
+    topic: one, or several separated by commas.
     """
 
     def __init__(self, settings: Mapping[str, str | int], topic: str) -> None:
@@ -115,8 +116,8 @@ class Member:
             self._arrivals.put(MemberEvent(partitions=partitions, **content))
 
 
-def consume(settings: dict[str, Any], topic: str) -> None:
-    """Consume a topic until SIGTERM or SIGINT, writing one JSON line per event to standard output."""
+def consume(settings: dict[str, Any], topics: str) -> None:
+    """Consume topics, separated by commas, until SIGTERM or SIGINT, writing one JSON line per event to standard output."""
     from confluent_kafka import Consumer, KafkaError
 
     stopping = threading.Event()
@@ -134,7 +135,7 @@ def consume(settings: dict[str, Any], topic: str) -> None:
 
     consumer = Consumer({"log_level": 2, "error_cb": on_error, **settings})
     consumer.subscribe(
-        [topic],
+        topics.split(","),
         on_assign=lambda _, changed: tell("assigned", partitions=partitions(changed)),
         on_revoke=lambda _, changed: tell("revoked", partitions=partitions(changed)),
         on_lost=lambda _, changed: tell("lost", partitions=partitions(changed)),

@@ -6,11 +6,13 @@ KIP-1071 (StreamsGroupDescribe).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from kio.schema.consumer_protocol_assignment.v0 import ConsumerProtocolAssignment
+from kio.schema.consumer_protocol_subscription.v0 import ConsumerProtocolSubscription
 from kio.serial import entity_reader
 
 from kafka_frames import check_frame
@@ -18,7 +20,7 @@ from kafka_frames import check_frame
 from ...core.group import GroupType, GroupView, MemberView
 from ..connect_protocol import PROTOCOL_TYPE as CONNECT
 from ..connect_protocol import worker_of
-from ..wire import Api, Call, fill
+from ..wire import Api, Call, element_type, fill
 
 GROUP_KEY_TYPE = 0
 
@@ -69,6 +71,20 @@ def metadata() -> Call[ClusterFacts]:
     def build(cls: Any, _version: int) -> Any:
         flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
         return fill(cls, topics=(), **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
+
+    return Call(api=Api.METADATA, build=build, read=read)
+
+
+def topic_partitions(topics: Sequence[str]) -> Call[Mapping[str, int]]:
+    """Ask how many partitions topics have; the answer is without those that are unknown, or need another right."""
+
+    def build(cls: Any, _version: int) -> Any:
+        named = tuple(fill(element_type(cls, "topics"), name=topic, topic_id=None) for topic in topics)
+        flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
+        return fill(cls, topics=named, **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
+
+    def read(response: Any, _version: int) -> Mapping[str, int]:
+        return {t.name: len(t.partitions) for t in response.topics if not t.error_code}
 
     return Call(api=Api.METADATA, build=build, read=read)
 
@@ -141,6 +157,8 @@ def _describe(
             members=tuple(member_of(member, group) for member in group.members),
             group_epoch=getattr(group, "group_epoch", None),
             assignment_epoch=getattr(group, "assignment_epoch", None),
+            assignor=getattr(group, "protocol_data", "") if group_type is GroupType.CLASSIC else "",
+            topics=_topics(group) if group_type is GroupType.CLASSIC else None,
         )
 
     return Call(
@@ -177,12 +195,32 @@ def _epoch_member(member: Any, shares: Sequence[Any], *, is_host_current: bool) 
 
 def _count_assignment(content: bytes) -> int | None:
     """Count partitions of a ConsumerProtocolAssignment; None during a rebalance (0 bytes) or when it is not one."""
-    body = content[2:]  # int16 version; later versions only append
+    assignment = _of_member(ConsumerProtocolAssignment, content)
+    return None if assignment is None else sum(len(t.partitions) for t in assignment.assigned_partitions)
+
+
+def _topics(group: Any) -> Mapping[str, int] | None:
+    """Count the assigned partitions of each subscribed topic; see `GroupView.topics`."""
+    if group.protocol_type != "consumer" or group.group_state != "Stable":
+        return None
+    counts: Counter[str] = Counter()
+    for member in group.members:
+        subscription = _of_member(ConsumerProtocolSubscription, member.member_metadata)
+        assignment = _of_member(ConsumerProtocolAssignment, member.member_assignment)
+        if subscription is None or assignment is None:
+            return None
+        counts.update(dict.fromkeys(subscription.topics, 0))
+        counts.update({each.topic: len(each.partitions) for each in assignment.assigned_partitions})
+    return dict(counts)
+
+
+def _of_member(kind: Any, content: bytes) -> Any:
+    """Read what a member wrote: an int16 version, then fields to which later versions only append; None: it is not."""
+    body = content[2:]
     if not body:
         return None
     try:
-        check_frame(ConsumerProtocolAssignment, body)
-        assignment, _ = entity_reader(ConsumerProtocolAssignment)(body, 0)
-    except Exception:  # members write these bytes themselves: anything may be in there, and only a number is lost
+        check_frame(kind, body)
+        return entity_reader(kind)(body, 0)[0]
+    except Exception:  # members write these bytes themselves: anything may be in there
         return None
-    return sum(len(t.partitions) for t in assignment.assigned_partitions)

@@ -1,0 +1,116 @@
+"""A topic that a new version of an application subscribes is left unread by static members, until one rebalance.
+
+Restates: KAFKA-12759 (static members that come back with another subscription cause no rebalance).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from e2e.broker_groups import TOPIC, started
+from e2e.gateway_bench import PASSWORDS, by_instance, described_when, login, problem, settings_of, stable_with
+from staticgroup.core.group import GroupView, KafkaProblemKind, RebalanceOutcome
+from staticgroup.kafka.gateway import KioGateway
+from staticgroup.kafka.login.credentials import ConnectionSettings
+from support.devcluster.kafka_admin import BrokerAdmin
+from support.devcluster.kafka_broker import Brokers
+from support.devcluster.kafka_config import BrokerSettings
+from support.devcluster.kafka_log import now_ms
+from support.devcluster.kafka_log_lines import GroupEventKind
+from support.devcluster.kafka_member import Member
+
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
+
+HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
+ADDED = "payments"
+ASSIGNORS = ["range", "cooperative-sticky"]
+
+
+@pytest.fixture(scope="module")
+def brokers() -> Iterator[Brokers]:
+    for each in started(BrokerSettings(name=f"pytest-{HERE}-top", profile="fast", security=True, users=PASSWORDS)):
+        BrokerAdmin(each.bootstrap).create_topic(ADDED, partitions=6)
+        yield each
+
+
+@pytest_asyncio.fixture
+async def gateway() -> AsyncIterator[KioGateway]:
+    gateway = KioGateway()
+    yield gateway
+    await gateway.close()
+
+
+@pytest.fixture
+def start(brokers: Brokers) -> Iterator[Callable[..., Member]]:
+    running: list[Member] = []
+
+    def start(group_id: str, number: int, topics: str, assignor: str) -> Member:
+        settings: dict[str, str | int] = {
+            "bootstrap.servers": brokers.bootstrap, "group.id": group_id, "group.instance.id": f"web-{number}",
+            "session.timeout.ms": 60_000, "heartbeat.interval.ms": 300, "partition.assignment.strategy": assignor,
+        }  # fmt: skip
+        running.append(Member(settings, topics))
+        return running[-1]
+
+    yield start
+    for member in running:
+        member.kill()
+
+
+async def rolled(
+    gateway: KioGateway, settings: ConnectionSettings, start: Callable[..., Member], group_id: str, assignor: str
+) -> GroupView:
+    """Start three members, and replace each by one that subscribes another topic too."""
+    members = [start(group_id, number, TOPIC, assignor) for number in range(3)]
+    await described_when(gateway, settings, group_id, stable_with(3))
+    for number, member in enumerate(members):
+        known = by_instance(await described_when(gateway, settings, group_id, stable_with(3)))
+        member.kill()
+        start(group_id, number, f"{TOPIC},{ADDED}", assignor)
+
+        def is_back(view: GroupView, number: int = number, before: str = known[f"web-{number}"].member_id) -> bool:
+            return stable_with(3)(view) and by_instance(view)[f"web-{number}"].member_id != before
+
+        await described_when(gateway, settings, group_id, is_back)
+    return await described_when(gateway, settings, group_id, lambda view: view.topics is not None)
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.asyncio
+async def test_one_rebalance_gives_an_added_topic_its_readers(
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+) -> None:
+    group_id, settings = f"added-{assignor}", settings_of(brokers)
+    before = await rolled(gateway, settings, start, group_id, assignor)
+    await asyncio.sleep(5)  # nothing happens by itself: the whole trouble
+    assert (await described_when(gateway, settings, group_id, stable_with(3))).topics == {TOPIC: 6, ADDED: 0}
+    assert before.assignor == assignor
+    counts = await gateway.partition_counts(settings, (TOPIC, ADDED, "no-such-topic"))
+    assert counts == {TOPIC: 6, ADDED: 6}
+    log, since_ms = brokers.group_log, now_ms()
+
+    assert await gateway.rebalance(settings, group_id, before.assignor) is RebalanceOutcome.BEGUN
+
+    def is_read(view: GroupView) -> bool:
+        return stable_with(3)(view) and view.topics == {TOPIC: 6, ADDED: 6}
+
+    after = await described_when(gateway, settings, group_id, is_read)
+    ids = {i: m.member_id for i, m in by_instance(before).items()}
+    assert {i: m.member_id for i, m in by_instance(after).items()} == ids, "nobody was fenced or replaced"
+    assert log.count_rebalances(group_id, since_ms) == 1
+    kinds = {event.kind for event in log.events(group_id, since_ms=since_ms)}
+    assert kinds <= {GroupEventKind.REBALANCE_PREPARED, GroupEventKind.STABILIZED, GroupEventKind.MEMBER_JOINED,
+                     GroupEventKind.REMOVED}
+
+
+@pytest.mark.asyncio
+async def test_right_that_is_missing_is_named_and_nobody_joins(brokers: Brokers, gateway: KioGateway) -> None:
+    found = problem(await gateway.rebalance(login(brokers, "nobody"), "added-denied", "range"))
+    assert found.kind is KafkaProblemKind.NOT_AUTHORIZED
+    assert await gateway.partition_counts(login(brokers, "nobody"), (TOPIC,)) == {}
