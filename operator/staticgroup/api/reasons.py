@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     AUTHORIZED = "Authorized"
     INJECTED = "Injected"
     MEMBERSHIP_COMPLETE = "MembershipComplete"
+    CONSUMING = "Consuming"
     TIMEOUT_SUFFICIENT = "TimeoutSufficient"
     REMOVAL_SETTLED = "RemovalSettled"
     RECOMMENDATION_CURRENT = "RecommendationCurrent"
@@ -87,6 +88,9 @@ class Reason(StrEnum):
     MEMBERS_FENCE_EACH_OTHER = "MembersFenceEachOther"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
     MEMBERSHIP_UNKNOWN = "MembershipUnknown"
+    # Consuming
+    ALL_TOPICS_READ = "AllTopicsRead"
+    TOPICS_UNREAD = "TopicsUnread"
     # TimeoutSufficient
     TIMEOUT_FITS = "TimeoutFits"
     TIMEOUT_BELOW_NEED = "TimeoutBelowNeed"
@@ -181,6 +185,8 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.MEMBERS_FENCE_EACH_OTHER: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
+        Reason.ALL_TOPICS_READ: _yes(_T.CONSUMING),
+        Reason.TOPICS_UNREAD: _no(_T.CONSUMING),
         Reason.TIMEOUT_FITS: _yes(_T.TIMEOUT_SUFFICIENT),
         Reason.TIMEOUT_BELOW_NEED: _no(_T.TIMEOUT_SUFFICIENT),
         Reason.BROKER_BOUND_TOO_LOW: _no(_T.TIMEOUT_SUFFICIENT),

@@ -86,8 +86,8 @@ class GroupView:
     coordinator: "<node id>@<host>:<port>" of the broker that answered.
     group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
     assignor: which a classic group has chosen, such as range; "" of others, and while it has chosen none.
-    topics: of a Stable classic group of consumers, how many partitions of each topic that a member subscribes are
-        assigned; None of others, and where a member's subscription or assignment cannot be read.
+    topics: of a Stable classic group of consumers, each topic that a member subscribes, and how many of its partitions
+        are assigned; None of others, and where a member's subscription or assignment cannot be read.
     """
 
     group_id: str
@@ -99,7 +99,7 @@ class GroupView:
     group_epoch: int | None = None
     assignment_epoch: int | None = None
     assignor: str = ""
-    topics: Mapping[str, int] | None = None
+    topics: tuple[tuple[str, int], ...] | None = None
 
     @property
     def is_settled(self) -> bool:

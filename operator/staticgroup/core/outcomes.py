@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .group import KafkaProblem, LeaveOutcome, ReleaseOutcome
+from .group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOutcome
 from .plan import Removal
 from .releases import Release
 from .snapshot import NOTHING_REMEMBERED, History, ReleaseRecord, RemovalRecord, SeatMemory
@@ -25,6 +25,7 @@ class Executed:
     releases, release_outcomes: temporary leaves, and the coordinator's answer to each, in order.
     release_problem: why one could not be sent.
     group_config_problem: why the last attempt to set the group's own session timeout failed, in this round or before.
+    rebalance: what came of the rebalance that was asked for; None when none was, or `rebalance_problem` says why not.
     observe_only: the plan was not executed because the operator may only observe.
     """
 
@@ -35,6 +36,8 @@ class Executed:
     release_outcomes: tuple[ReleaseOutcome, ...] = ()
     release_problem: KafkaProblem | None = None
     group_config_problem: KafkaProblem | None = None
+    rebalance: RebalanceOutcome | None = None
+    rebalance_problem: KafkaProblem | None = None
     observe_only: bool = False
 
     @property

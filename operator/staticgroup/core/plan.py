@@ -26,6 +26,7 @@ from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods
 from .snapshot import History, Snapshot
 from .timeouts.group_config import GroupConfigWrite
 from .timeouts.in_force import TimeoutPlan, plan_timeouts
+from .topics import NOTHING_UNREAD, TopicPlan, plan_topics
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -89,6 +90,7 @@ class Plan:
     too_large: why nothing is decided about a workload that calls for too many ids; "" when it does not.
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     load: what the workers of a Connect cluster hold; None of other groups, and where it is not known.
+    topics: topics that nobody reads, and whether the group is rebalanced for them.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
@@ -102,6 +104,7 @@ class Plan:
     pods_without_id: tuple[KnownPod, ...] = ()
     suffix: SuffixMismatch | None = None
     load: ConnectLoad | None = None
+    topics: TopicPlan = NOTHING_UNREAD
     naming: Naming | None = None
     identity_error: str = ""
     too_large: str = ""
@@ -218,9 +221,11 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     history = replace(history, seats=with_crashes(history.seats, crashes))
     refused = (f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY)
     table = table.with_locked_out(set(refused))
+    topics = plan_topics(spec, snapshot, group, table, history.unread, now_s)
+    history = replace(history, unread=topics.unread)
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
-    acting = bool(actions or releases or base.group_config)
+    acting = bool(actions or releases or base.group_config or topics.action)
     return replace(
         base,
         actions=actions,
@@ -229,9 +234,13 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         locked_out=locked_out,
         table=table,
         load=load,
+        topics=topics,
         suffix=suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere),
         history=history,
-        requeue_after_s=_requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
+        requeue_after_s=min(
+            _requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
+            topics.requeue_after_s or STEADY_REQUEUE_S,
+        ),
     )
 
 

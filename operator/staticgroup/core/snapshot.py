@@ -84,6 +84,8 @@ class Snapshot:
     unheard: those of them that have not said it yet.
     sight: what is known of the pods that may hold members; None before ids are issued.
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
+    partitions: how many partitions each subscribed topic has, but those that do not exist, or may not be described;
+        None where that is not known, or nobody's subscription is.
     is_word_refused: the ClusterKafkaConnection accepts no claim of the user that ids are theirs alone, neither by
         `assumeExclusive` nor by a scope that was not drawn for their StaticGroup.
     """
@@ -119,6 +121,7 @@ class Snapshot:
     sight: Sight | None = None
     settle_least_s: float = SETTLE_MIN_S
     is_word_refused: bool = False
+    partitions: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,6 +221,24 @@ NOTHING_REMEMBERED = SeatMemory()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadTopics:
+    """What is remembered of topics that members subscribe and nobody reads, see `core.topics`.
+
+    Parameters
+    ----------
+    topics: their names, in order. since_s: since when these are unread, seconds since the Unix epoch.
+    rest_since_s: since when the group is at rest with everybody in it; None: it is not. A restart loses it.
+    rebalanced_for, rebalanced_at_s: the topics for which a rebalance was begun last, and when; None: never.
+    """
+
+    topics: tuple[str, ...]
+    since_s: float
+    rest_since_s: float | None = None
+    rebalanced_for: tuple[str, ...] = ()
+    rebalanced_at_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What is remembered of earlier rounds.
 
@@ -232,6 +253,7 @@ class History:
     members: who was there when each of them joined; durable.
     connect_work: how many connectors and tasks the workers of a Connect cluster held when they were last read and
         nothing was kept for a lost worker; None: not known. A restart loses it.
+    unread: topics that nobody reads; durable but for the rest of the group; None while there are none.
     templates_idle_since_s: since when no known id is of an earlier template, seconds since the Unix epoch.
     """
 
@@ -246,6 +268,7 @@ class History:
     members: Members = field(default_factory=Members)
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None
+    unread: UnreadTopics | None = None
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

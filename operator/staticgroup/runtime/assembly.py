@@ -31,6 +31,7 @@ from .process.metrics import Metrics
 from .process.settings import Settings
 from .reconciler import Reconciler
 from .stores import Stores
+from .topic_sizes import TopicSizes
 from .work_queue import WorkQueue
 
 CONNECTION_CONCURRENCY = 16
@@ -199,6 +200,7 @@ class Assembly(ABC):
             monotonic_s=sources.monotonic_s,
             recommendations=self.recommendations,
             lifecycle=self.settings.node_lifecycle,
+            topic_sizes=TopicSizes(kafka=self.kafka, monotonic_s=sources.monotonic_s),
             settle_least_s=self.settings.settle_s,
             clock_ahead_s=clock_ahead_s,
         )

@@ -15,6 +15,7 @@ from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOu
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
+from ..core.topics import Rebalance, with_rebalance
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections
@@ -49,7 +50,8 @@ class Executor:
     ) -> tuple[Executed, Plan]:
         """Carry out the plan's actions, or none of them in mode Observe; returns what became of them."""
         idle = Executed(group_config_problem=decided.history.group_config.problem)
-        if not decided.actions and not decided.releases and decided.group_config is None:
+        is_idle = not decided.actions and not decided.releases and decided.topics.action is None
+        if is_idle and decided.group_config is None:
             return idle, decided
         if spec.mode is Mode.OBSERVE:
             return Executed(observe_only=True), decided
@@ -62,7 +64,26 @@ class Executor:
         for action in decided.actions:
             left, decided = await self._leave(group, settings, action, decided, memory)
             executed = replace(executed, removals=left.removals, outcomes=left.outcomes, problem=left.problem)
+        if decided.topics.action is not None:
+            executed, decided = await self._rebalance(group, settings, decided.topics.action, executed, decided, memory)
         return executed, decided
+
+    async def _rebalance(
+        self, group: StaticGroup, settings: ConnectionSettings, action: Rebalance, executed: Executed, decided: Plan,
+        memory: Memory,
+    ) -> tuple[Executed, Plan]:  # fmt: skip
+        """Make the group rebalance once, and remember that it may have begun before anybody can cut the round."""
+        if not self.may_write() or not self._is_current(group):
+            return executed, decided
+        before = decided.history
+        memory.history = replace(before, unread=with_rebalance(before.unread, self.now_s()))
+        found = await self.kafka.rebalance(settings, action.group_id, action.assignor)
+        if isinstance(found, KafkaProblem):
+            memory.history = before  # nobody has joined
+            self.note_problem(connection_of(group.spec, group.metadata.namespace), found)
+            return replace(executed, rebalance_problem=found), decided
+        await self.narrator.rebalanced(group, action, found)
+        return replace(executed, rebalance=found), replace(decided, history=memory.history)
 
     async def _set_group_config(
         self, group: StaticGroup, settings: ConnectionSettings, executed: Executed, decided: Plan, memory: Memory

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
@@ -41,6 +41,7 @@ from .memory.pace import PlanInputs
 from .process.metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores, connection_of
+from .topic_sizes import TopicSizes
 from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0
@@ -92,6 +93,7 @@ class Gatherer:
     monotonic_s: Callable[[], float]
     recommendations: AdvicePort | None = None
     lifecycle: NodeLifecycle = NodeLifecycle.AUTO
+    topic_sizes: TopicSizes | None = None
     settle_least_s: float = SETTLE_MIN_S
     clock_ahead_s: Callable[[], float] = lambda: 0.0
 
@@ -146,6 +148,7 @@ class Gatherer:
             others = self._others(naming.is_own) if memory.history.templates else seen.others
             sight = await self.sight(group, spec, memory, described, naming)
             seen = replace(self._with_pods(spec, seen, naming), others=others, sight=sight)
+        seen = replace(seen, partitions=await self._partitions(described))
         found = survey(spec, seen, issuance, self.now_s())
 
         # Step 3: intent and pods, read consistently, and the pod watch brought up to that read.
@@ -160,6 +163,13 @@ class Gatherer:
         seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
         strays, copies = self._carried_elsewhere(spec, seen), self._copies(spec, seen, issuance)
         return replace(seen, carried_elsewhere=strays, copies=copies), found
+
+    async def _partitions(self, described: Described) -> Mapping[str, int] | None:
+        """Return how many partitions the topics have that members subscribe; None where nobody's are known."""
+        topics = described.group.topics if isinstance(described.group, GroupView) else None
+        if not topics or self.topic_sizes is None or isinstance(described.settings, KafkaProblem):
+            return None
+        return await self.topic_sizes.of(described.settings, [topic for topic, _ in topics])
 
     def _others(self, is_asked: Callable[[str], bool]) -> tuple[KnownPod, ...]:
         """Return the pods of any name and namespace that are not dead and ever carried an id that is asked for."""

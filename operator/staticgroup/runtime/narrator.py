@@ -11,15 +11,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ..api import names
-from ..api.reasons import ConditionStatus, Reason
+from ..api.reasons import ConditionStatus, ConditionType, Reason
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..api.schema import Condition
-from ..core.group import KafkaProblem, LeaveOutcome, ReleaseOutcome
+from ..core.group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.releases import Release
 from ..core.timeouts.group_config import GroupConfigWrite
+from ..core.topics import Rebalance
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .memory.pace import StatusRefusal
@@ -40,6 +41,7 @@ class _Posted:
     ready: tuple[str, str] | None = None
     refused: str = ""
     config_refused: str = ""
+    unread: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -121,6 +123,17 @@ class Narrator:
             message = f"{release.by.value} for {i} was refused: READ on Group '{group_id}' is missing"
             await self._post(group, "Warning", "ReleaseRefused", message)
 
+    async def rebalanced(self, group: StaticGroup, action: Rebalance, outcome: RebalanceOutcome) -> None:
+        """Audit a rebalance that the operator has begun, and post an Event for it."""
+        topics = ", ".join(action.topics)
+        self.metrics.rebalances.labels(outcome.value).inc()
+        _audit(group, "rebalance", outcome=outcome.value, topics=topics)
+        message = f"Rebalanced group {group.spec.group_id} once, because nobody read {topics}"
+        if outcome is not RebalanceOutcome.BEGUN:
+            answer = "the answer was lost" if outcome is RebalanceOutcome.UNKNOWN else "the coordinator refused it"
+            message = f"Asked group {group.spec.group_id} to rebalance, because nobody read {topics}; {answer}"
+        await self._post(group, "Normal", "GroupRebalanced", message)
+
     def group_config(self, group: StaticGroup, write: GroupConfigWrite, problem: KafkaProblem | None) -> None:
         """Audit a change of the group's settings, with the brokers' answer."""
         _audit(
@@ -148,6 +161,7 @@ class Narrator:
         before: as it was last written. What cannot be written is posted all the same, so what was posted is remembered.
         """
         await self._held(group, decided)
+        await self._unread(group, decided, after)
         await self._flipped(group, before, after)
         members = after.members.model_dump(by_alias=False) if after.members is not None else {}
         self.metrics.show(
@@ -176,6 +190,14 @@ class Narrator:
                     "RemovalHeld",
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
+
+    async def _unread(self, group: StaticGroup, decided: Plan, after: StaticGroupStatus) -> None:
+        """Post that nobody reads some topics, and what follows, once for each change."""
+        posted, unread = self._of(group), decided.topics.unread
+        before, posted.unread = posted.unread, unread.topics if unread is not None else ()
+        if posted.unread and posted.unread != before:
+            message = next((c.message for c in after.conditions if c.type == ConditionType.CONSUMING), "")
+            await self._post(group, "Warning", Reason.TOPICS_UNREAD, message)
 
     async def _flipped(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Post Ready when its status or reason changed, once; a state that is not known yet is not posted."""

@@ -39,6 +39,8 @@ from .durable import (
 EXCEPTIONS_MAX: Final = 50
 CONNECT_WORKERS_MAX: Final = 50
 RECOMMENDATION_REASONS_MAX: Final = 20
+UNREAD_TOPICS_MAX: Final = 20
+TopicName = Annotated[str, StringConstraints(min_length=1, max_length=249)]
 # No enum: a status with a word that an older schema does not list would be refused as a whole.
 CamelCaseWord = Annotated[str, StringConstraints(max_length=63, pattern="^[A-Z][A-Za-z0-9]*$")]
 
@@ -243,6 +245,21 @@ class Connect(ApiModel):
     )
 
 
+class UnreadTopicsStatus(ApiModel):
+    """Tell which topics members subscribe and nobody reads, and what was done about it."""
+
+    topics: Annotated[list[TopicName], Field(max_length=UNREAD_TOPICS_MAX)] = Field(
+        description="Their names, the first 20.", json_schema_extra=ATOMIC
+    )
+    since: Timestamp = Field(description="Since when these are unread.")
+    rebalanced_for: Annotated[list[TopicName], Field(max_length=UNREAD_TOPICS_MAX)] = Field(
+        [], description="The topics for which the group was rebalanced last.", json_schema_extra=ATOMIC
+    )
+    rebalanced_at: Timestamp | None = Field(
+        None, description="When it was; null: never, since there are unread ones.", json_schema_extra=NULLABLE
+    )
+
+
 class Writer(ApiModel):
     """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
 
@@ -266,8 +283,8 @@ class StaticGroupStatus(ApiModel):
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
         description="Ready sums up; WorkloadFound, Connected, Authorized, InjectedStatus, MembershipComplete, "
-        "TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say where it "
-        "fails. True is always the good answer.",
+        "Consuming, TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say "
+        "where it fails. True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
     protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")
@@ -296,6 +313,9 @@ class StaticGroupStatus(ApiModel):
     absences: Absences | None = Field(
         None,
         description="For how long members were away when their process ended; absent before the first was measured.",
+    )
+    unread_topics: UnreadTopicsStatus | None = Field(
+        None, description="Topics that members of a classic group subscribe and nobody reads; absent: there are none."
     )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."

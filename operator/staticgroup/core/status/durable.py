@@ -23,7 +23,7 @@ from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.samples import Cause, Reservoir, samples_from, text_of
 from ..members.carriers import UNATTRIBUTED, Attribution, Suspect
 from ..members.memory import Members
-from ..snapshot import History, Injected, RemovalRecord, SeatMemory
+from ..snapshot import History, Injected, RemovalRecord, SeatMemory, UnreadTopics
 from ..timeouts.desired import TimeoutHysteresis
 from ..timeouts.group_config import GroupConfigRecord
 
@@ -53,6 +53,7 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
         measured=measured_from(status.absences),
         group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
         members=members_from(namespace, status),
+        unread=unread_from(status.unread_topics),
     )
 
 
@@ -63,6 +64,7 @@ def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dic
         "issued": wire_issued(history),
         "settling": wire_settling(history),
         "absences": wire_absences(history),
+        "unread_topics": wire_unread(history.unread),
         **wire_members(namespace, history.members),
     }
 
@@ -117,6 +119,31 @@ def wire_settling(history: History) -> list[durable.Settling]:
         )
         for r in history.removals[: durable.SETTLING_MAX]
     ]
+
+
+def wire_unread(unread: UnreadTopics | None) -> api.UnreadTopicsStatus | None:
+    """Write which topics nobody reads; None while there are none."""
+    if unread is None:
+        return None
+    at_s = unread.rebalanced_at_s
+    return api.UnreadTopicsStatus(
+        topics=list(unread.topics),
+        since=wire_time(unread.since_s),
+        rebalanced_for=list(unread.rebalanced_for),
+        rebalanced_at=None if at_s is None else wire_time(at_s),
+    )
+
+
+def unread_from(written: api.UnreadTopicsStatus | None) -> UnreadTopics | None:
+    """Read the same; the group has to be at rest anew before it is rebalanced."""
+    if written is None:
+        return None
+    return UnreadTopics(
+        topics=tuple(written.topics),
+        since_s=written.since.timestamp(),
+        rebalanced_for=tuple(written.rebalanced_for),
+        rebalanced_at_s=written.rebalanced_at.timestamp() if written.rebalanced_at is not None else None,
+    )
 
 
 def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:

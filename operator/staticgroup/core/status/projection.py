@@ -19,6 +19,7 @@ from ...api.resources import status as api
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
 from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
+from ..findings.consuming import consuming
 from ..findings.kafka import authorized, connected
 from ..findings.members import findings_of_seats, membership_complete, removal_settled
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
@@ -36,7 +37,8 @@ from .durable import wire_history
 _T = ConditionType
 _ORDER: Final = {kind.value: place for place, kind in enumerate(ConditionType)}
 _SUMMED_UP: Final = (
-    _T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED, _T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED,
+    _T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED, _T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.CONSUMING,
+    _T.REMOVAL_SETTLED,
 )
 """Conditions that make the whole not Ready, in the order in which a user should read them."""
 _SUMMED_UP_WHEN_OBSERVING: Final = (_T.WORKLOAD_FOUND, _T.CONNECTED, _T.AUTHORIZED)
@@ -95,6 +97,7 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
         authorized(snapshot, executed),
         ids_injected(spec, snapshot, plan),
         membership_complete(spec, snapshot, plan),
+        consuming(spec, snapshot, plan),
         timeout_sufficient(snapshot, plan),
         removal_settled(spec, snapshot, plan, executed),
         *recommendation_current(plan),

@@ -199,7 +199,7 @@ def _count_assignment(content: bytes) -> int | None:
     return None if assignment is None else sum(len(t.partitions) for t in assignment.assigned_partitions)
 
 
-def _topics(group: Any) -> Mapping[str, int] | None:
+def _topics(group: Any) -> tuple[tuple[str, int], ...] | None:
     """Count the assigned partitions of each subscribed topic; see `GroupView.topics`."""
     if group.protocol_type != "consumer" or group.group_state != "Stable":
         return None
@@ -211,7 +211,7 @@ def _topics(group: Any) -> Mapping[str, int] | None:
             return None
         counts.update(dict.fromkeys(subscription.topics, 0))
         counts.update({each.topic: len(each.partitions) for each in assignment.assigned_partitions})
-    return dict(counts)
+    return tuple(sorted(counts.items()))
 
 
 def _of_member(kind: Any, content: bytes) -> Any:

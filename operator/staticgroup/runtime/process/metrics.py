@@ -94,6 +94,9 @@ class Metrics:
         self.released = counter(
             "staticgroup_members_released_total", "Crashed members that were let go for a while.", group
         )
+        self.rebalances = counter(
+            "staticgroup_rebalances_total", "Rebalances that were asked for, because nobody read a topic.", ("outcome",)
+        )
         self.release_outcomes = counter(
             "staticgroup_release_outcomes_total", "Answers to temporary leaves of crashed members.", ("outcome",)
         )

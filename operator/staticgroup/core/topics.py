@@ -1,0 +1,145 @@
+"""Which topics nobody reads although members subscribe them, and when one rebalance is to give them readers.
+
+Static members that come back with another subscription cause no rebalance, and neither does a leader that is static and
+restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Whoever is static by this operator
+has that from it, so it mends it, with exactly one rebalance for each such change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from ..api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
+from ..api.resources.status import UNREAD_TOPICS_MAX
+from .group import GroupType, GroupView
+from .seats import SeatTable, Standing
+from .snapshot import Snapshot, UnreadTopics
+
+SETTLED_S: Final = 60.0
+"""How long a group is at rest, with everybody in it, before it is rebalanced."""
+PACE_S: Final = 1800.0
+"""So far apart are two rebalances of which the first has not given every topic its readers: the longest session."""
+TOPICS_MAX: Final = UNREAD_TOPICS_MAX
+"""Topics that are remembered; with more, the first of them stand for all."""
+STREAMS_ASSIGNOR: Final = "stream"
+"""Of Kafka Streams: its leader reads what every member says of itself, and a member that says nothing ends it."""
+
+
+class RebalanceGuard(StrEnum):
+    """Names of what holds the rebalance back."""
+
+    NOT_AT_REST = "NotAtRest"
+    NOT_ASKED_FOR = "NotAskedFor"
+    DONE_BEFORE = "DoneBefore"
+    DONE_LATELY = "DoneLately"
+    KAFKA_STREAMS = "KafkaStreams"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebalance:
+    """Make a classic group rebalance once, see `kafka.rebalance`."""
+
+    group_id: str
+    assignor: str
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicPlan:
+    """What a round makes of unread topics.
+
+    Parameters
+    ----------
+    unread: to be remembered; None when every topic that is subscribed is read.
+    action: None when the group is not rebalanced now.
+    held_by: why not; None when it is, or nothing is unread.
+    requeue_after_s: when it can be otherwise without an event; None: then only by one.
+    """
+
+    unread: UnreadTopics | None = None
+    action: Rebalance | None = None
+    held_by: RebalanceGuard | None = None
+    requeue_after_s: float | None = None
+
+
+NOTHING_UNREAD: Final = TopicPlan()
+
+
+def plan_topics(
+    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, before: UnreadTopics | None,
+    now_s: float,
+) -> TopicPlan:  # fmt: skip
+    """Decide whether the group is rebalanced because of topics that nobody reads.
+
+    Parameters
+    ----------
+    before: what earlier rounds remember. now_s: seconds since the Unix epoch.
+    """
+    # Step 1: what is unread. During a rebalance that is not known, and what was remembered stays.
+    if group.group_type is not GroupType.CLASSIC or group.topics is None or snapshot.partitions is None:
+        is_classic = group.group_type is GroupType.CLASSIC
+        return TopicPlan(unread=replace(before, rest_since_s=None) if before is not None and is_classic else None)
+    topics = unread_topics(group, snapshot.partitions)
+    if not topics:
+        return NOTHING_UNREAD
+
+    # Step 2: since when, and since when the group has been at rest.
+    unread = before or UnreadTopics(topics=topics, since_s=now_s)
+    if unread.topics != topics:  # another change: the last rebalance counts for the pace
+        unread = replace(unread, topics=topics, since_s=now_s)
+    rest_since_s = None
+    if is_at_rest(snapshot, table):
+        rest_since_s = unread.rest_since_s if unread.rest_since_s is not None else now_s
+    unread = replace(unread, rest_since_s=rest_since_s)
+
+    # Step 3: whether now.
+    held_by = _held_by(spec, group, unread, now_s)
+    if held_by is None:
+        action = Rebalance(group_id=group.group_id, assignor=group.assignor, topics=topics)
+        return TopicPlan(unread=unread, action=action)
+    left_s = None
+    if held_by is RebalanceGuard.NOT_AT_REST and rest_since_s is not None:
+        left_s = max(1.0, rest_since_s + SETTLED_S - now_s)
+    return TopicPlan(unread=unread, held_by=held_by, requeue_after_s=left_s)
+
+
+def unread_topics(group: GroupView, partitions: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the subscribed topics of which not every partition is assigned, in order, at most TOPICS_MAX.
+
+    Parameters
+    ----------
+    partitions: how many each topic has; one that is not there does not exist, or may not be described.
+    """
+    return tuple(sorted(t for t, count in group.topics or () if partitions.get(t, 0) > count))[:TOPICS_MAX]
+
+
+def is_at_rest(snapshot: Snapshot, table: SeatTable) -> bool:
+    """True when nobody could keep the others waiting: every wanted pod is Ready and in the group, and nobody else."""
+    workload = snapshot.workload
+    if workload is None or workload.is_deleting or workload.is_rolling or workload.ready_replicas < workload.replicas:
+        return False
+    others = (*table.foreign, *table.dynamic, *table.departed)
+    return bool(table.wanted) and not others and all(s.standing is Standing.JOINED for s in table.wanted)
+
+
+def with_rebalance(unread: UnreadTopics | None, now_s: float) -> UnreadTopics | None:
+    """Return what is remembered once a rebalance was begun, or may have been."""
+    return unread and replace(unread, rebalanced_for=unread.topics, rebalanced_at_s=now_s)
+
+
+def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_s: float) -> RebalanceGuard | None:
+    """Return what holds the rebalance back; None when nothing does."""
+    if spec.mode is not Mode.MANAGE or spec.on_topic_change is not OnTopicChange.REBALANCE:
+        return RebalanceGuard.NOT_ASKED_FOR
+    if group.assignor == STREAMS_ASSIGNOR:
+        return RebalanceGuard.KAFKA_STREAMS
+    if set(unread.topics) <= set(unread.rebalanced_for):
+        return RebalanceGuard.DONE_BEFORE
+    if unread.rebalanced_at_s is not None and now_s - unread.rebalanced_at_s < PACE_S:
+        return RebalanceGuard.DONE_LATELY
+    if unread.rest_since_s is None or now_s - unread.rest_since_s < SETTLED_S or not group.assignor:
+        return RebalanceGuard.NOT_AT_REST
+    return None
