@@ -1,0 +1,169 @@
+"""When a group is rebalanced because nobody reads a topic: once for each change, at rest, and never otherwise.
+
+Restates KAFKA-12759: static members that come back with another subscription cause no rebalance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.core.group import GroupType, MemberView
+from staticgroup.core.plan import Plan, plan
+from staticgroup.core.snapshot import Snapshot, UnreadTopics
+from staticgroup.core.status.durable import unread_from, wire_unread
+from staticgroup.core.topics import PACE_S, SETTLED_S, TOPICS_MAX, Rebalance, RebalanceGuard, with_rebalance
+
+from .builders import NOW_S, departure, group, history, known_pod, member, spec, workload
+from .plans import conditions_of
+
+WISH = {"groupProtocol": "Classic"}
+BEFORE = UnreadTopics(topics=("payments",), since_s=NOW_S - 90, rest_since_s=NOW_S - SETTLED_S)
+AT_REST = {"assignor": "range", "topics": (("orders", 6), ("payments", 0))}
+
+
+def world(*members: MemberView, partitions: dict[str, int] | None = None, **changes: Any) -> Snapshot:
+    """Two pods whose members are in the group and subscribe a topic that nobody reads."""
+    known = (known_pod(0, "u0"), known_pod(1, "u1"))
+    described = group(*(members or (member(0), member(1))), **(AT_REST | changes))
+    counts = {"orders": 6, "payments": 6} if partitions is None else partitions
+    return departure(group=described, workload=workload(2), pods=known, known=known, partitions=counts)
+
+
+def decided(seen: Snapshot, unread: UnreadTopics | None = BEFORE, now_s: float = NOW_S, **wish: Any) -> Plan:
+    return plan(spec(**(WISH | wish)), seen, history(unread=unread), now_s)
+
+
+def test_a_group_at_rest_is_rebalanced_once() -> None:
+    found = decided(world()).topics
+    assert found.action == Rebalance(group_id="orders", assignor="range", topics=("payments",))
+    after = with_rebalance(found.unread, NOW_S)
+    assert decided(world(), after).topics.action is None
+    assert decided(world(), after).topics.held_by is RebalanceGuard.DONE_BEFORE
+
+
+def test_it_is_announced_and_waited_for_first() -> None:
+    first = decided(world(), None)
+    assert first.topics.action is None
+    assert first.topics.held_by is RebalanceGuard.NOT_AT_REST
+    assert first.requeue_after_s <= SETTLED_S
+    later = decided(world(), first.history.unread, NOW_S + SETTLED_S - 1)
+    assert later.topics.action is None
+    assert decided(world(), later.history.unread, NOW_S + SETTLED_S).topics.action is not None
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        replace(world(), workload=workload(2, ready_replicas=1)),
+        replace(world(), workload=workload(2, updated_replicas=1, update_revision="r2")),
+        replace(world(), workload=workload(2, is_deleting=True)),
+        replace(world(), workload=None),
+        world(member(0)),
+        world(member(0), member(1), member(2)),
+        world(member(0), member(1), MemberView(member_id="d", instance_id=None)),
+        world(member(0), member(1), MemberView(member_id="f", instance_id="somebody")),
+    ],
+    ids=["not Ready", "rolling", "deleted", "gone", "one away", "a departed one", "a dynamic one", "a foreign one"],
+)
+def test_whoever_could_keep_the_others_waiting_is_waited_for(seen: Snapshot) -> None:
+    """A rebalance of an eager group lasts until the slowest member has joined again."""
+    found = decided(seen).topics
+    assert found.action is None
+    assert found.unread is not None
+    assert found.unread.rest_since_s is None
+
+
+def test_a_group_that_is_not_at_rest_begins_anew() -> None:
+    rolling = replace(world(), workload=workload(2, ready_replicas=1))
+    back = decided(world(), decided(rolling).history.unread, NOW_S + 5)
+    assert back.topics.action is None
+    assert back.history.unread is not None
+    assert back.history.unread.rest_since_s == NOW_S + 5
+
+
+@pytest.mark.parametrize("wish", [{"mode": "Observe"}, {"onTopicChange": "Report"}], ids=["Observe", "Report"])
+def test_it_is_only_reported_where_the_spec_says_so(wish: dict[str, str]) -> None:
+    found = decided(world(), **wish).topics
+    assert (found.action, found.held_by) == (None, RebalanceGuard.NOT_ASKED_FOR)
+
+
+def test_kafka_streams_is_only_reported() -> None:
+    found = decided(world(assignor="stream")).topics
+    assert (found.action, found.held_by) == (None, RebalanceGuard.KAFKA_STREAMS)
+
+
+@pytest.mark.parametrize(
+    ("topics", "partitions"),
+    [
+        ((("orders", 6),), {"orders": 6}),
+        ((("orders", 6), ("payments", 0)), {"orders": 6}),
+        ((("orders", 6), ("payments", 0)), {"orders": 6, "payments": 0}),
+        ((), {"orders": 6}),
+    ],
+    ids=["all read", "no such topic, or no right to describe it", "without partitions", "no subscription"],
+)
+def test_nothing_is_unread(topics: tuple[tuple[str, int], ...], partitions: dict[str, int]) -> None:
+    found = decided(world(topics=topics, partitions=partitions))
+    assert found.topics.unread is None
+    assert found.history.unread is None
+
+
+def test_added_partitions_count() -> None:
+    """A leader that is static and restarted never notices them (sarama, aiokafka, kafka-python, Java before 3.2)."""
+    found = decided(world(topics=(("orders", 6),), partitions={"orders": 8}), None)
+    assert found.history.unread is not None
+    assert found.history.unread.topics == ("orders",)
+
+
+@pytest.mark.parametrize("changes", [{"topics": None, "state": "PreparingRebalance"}, {"topics": None}])
+def test_what_is_not_known_changes_nothing_but_begins_the_rest_anew(changes: dict[str, Any]) -> None:
+    found = decided(world(**changes))
+    assert found.topics.action is None
+    assert found.history.unread == replace(BEFORE, rest_since_s=None)
+
+
+def test_the_newer_protocols_assign_what_is_subscribed_by_themselves() -> None:
+    changes: dict[str, Any] = {"topics": None, "assignor": "", "group_epoch": 3, "assignment_epoch": 3}
+    members = (member(0, member_epoch=3), member(1, member_epoch=3))
+    seen = world(*members, group_type=GroupType.CONSUMER, **changes)
+    assert decided(seen, groupProtocol="Consumer").history.unread is None
+
+
+def test_another_change_is_another_rebalance_but_not_at_once() -> None:
+    done = replace(BEFORE, rebalanced_for=("orders",), rebalanced_at_s=NOW_S - PACE_S + 1)
+    assert decided(world(), done).topics.held_by is RebalanceGuard.DONE_LATELY
+    assert decided(world(), done, NOW_S + 1).topics.action is not None
+
+
+def test_many_topics_are_bounded() -> None:
+    names = [f"t{n:03}" for n in range(TOPICS_MAX + 5)]
+    seen = world(topics=tuple((name, 0) for name in names), partitions=dict.fromkeys(names, 1))
+    found = decided(seen, None).history.unread
+    assert found is not None
+    assert found.topics == tuple(names[:TOPICS_MAX])
+
+
+def test_it_is_remembered_over_a_restart_but_for_the_rest() -> None:
+    unread = replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S)
+    assert unread_from(wire_unread(unread)) == replace(unread, rest_since_s=None)
+    assert unread_from(wire_unread(None)) is None
+
+
+@pytest.mark.parametrize(
+    ("unread", "wish", "said"),
+    [
+        (None, {}, "rebalanced once, as soon as every pod is Ready"),
+        (None, {"onTopicChange": "Report"}, "Restart all pods at once, or set spec.mode to Manage"),
+        (replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S - 60), {}, "that changed nothing"),
+    ],
+    ids=["to come", "Report", "in vain"],
+)
+def test_the_condition_says_what_follows(unread: UnreadTopics | None, wish: dict[str, str], said: str) -> None:
+    condition = conditions_of(world(), history(unread=unread), wish=spec(**(WISH | wish)))[ConditionType.CONSUMING]
+    assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.TOPICS_UNREAD)
+    assert "payments" in condition.message
+    assert said in condition.message
