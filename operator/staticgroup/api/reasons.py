@@ -91,6 +91,8 @@ class Reason(StrEnum):
     # Consuming
     ALL_TOPICS_READ = "AllTopicsRead"
     TOPICS_UNREAD = "TopicsUnread"
+    REBALANCE_STUCK = "RebalanceStuck"
+    NOTHING_ASSIGNED = "NothingAssigned"
     # TimeoutSufficient
     TIMEOUT_FITS = "TimeoutFits"
     TIMEOUT_BELOW_NEED = "TimeoutBelowNeed"
@@ -187,6 +189,8 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
         Reason.ALL_TOPICS_READ: _yes(_T.CONSUMING),
         Reason.TOPICS_UNREAD: _no(_T.CONSUMING),
+        Reason.REBALANCE_STUCK: _no(_T.CONSUMING),
+        Reason.NOTHING_ASSIGNED: _no(_T.CONSUMING),
         Reason.TIMEOUT_FITS: _yes(_T.TIMEOUT_SUFFICIENT),
         Reason.TIMEOUT_BELOW_NEED: _no(_T.TIMEOUT_SUFFICIENT),
         Reason.BROKER_BOUND_TOO_LOW: _no(_T.TIMEOUT_SUFFICIENT),

@@ -26,7 +26,7 @@ from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods
 from .snapshot import History, Snapshot
 from .timeouts.group_config import GroupConfigWrite
 from .timeouts.in_force import TimeoutPlan, plan_timeouts
-from .topics import NOTHING_UNREAD, TopicPlan, plan_topics
+from .topics import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""
@@ -91,6 +91,7 @@ class Plan:
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     load: what the workers of a Connect cluster hold; None of other groups, and where it is not known.
     topics: topics that nobody reads, and whether the group is rebalanced for them.
+    is_stuck: the group has been rebalancing for longer than that takes.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
@@ -105,6 +106,7 @@ class Plan:
     suffix: SuffixMismatch | None = None
     load: ConnectLoad | None = None
     topics: TopicPlan = NOTHING_UNREAD
+    is_stuck: bool = False
     naming: Naming | None = None
     identity_error: str = ""
     too_large: str = ""
@@ -222,7 +224,8 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     refused = (f.subject.instance_id or "" for f in locked_out if f.reason == ReleaseGuard.REPORT_ONLY)
     table = table.with_locked_out(set(refused))
     topics = plan_topics(spec, snapshot, group, table, history.unread, now_s)
-    history = replace(history, unread=topics.unread)
+    since_s = rebalancing_since_s(group, history.rebalancing_since_s, now_s)
+    history = replace(history, unread=topics.unread, rebalancing_since_s=since_s)
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config or topics.action)
@@ -235,6 +238,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         table=table,
         load=load,
         topics=topics,
+        is_stuck=since_s is not None and now_s - since_s >= STUCK_AFTER_S,
         suffix=suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere),
         history=history,
         requeue_after_s=min(

@@ -254,6 +254,8 @@ class History:
     connect_work: how many connectors and tasks the workers of a Connect cluster held when they were last read and
         nothing was kept for a lost worker; None: not known. A restart loses it.
     unread: topics that nobody reads; durable but for the rest of the group; None while there are none.
+    rebalancing_since_s: since when the group is seen not to be settled, seconds since the Unix epoch; None: it is. A
+        restart loses it.
     templates_idle_since_s: since when no known id is of an earlier template, seconds since the Unix epoch.
     """
 
@@ -269,6 +271,7 @@ class History:
     templates_idle_since_s: Mapping[str, float] = field(default_factory=dict)
     connect_work: int | None = None
     unread: UnreadTopics | None = None
+    rebalancing_since_s: float | None = None
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

@@ -1,4 +1,4 @@
-"""Which topics nobody reads although members subscribe them, and when one rebalance is to give them readers.
+"""Whether members consume: which topics nobody reads, and when one rebalance is to give them readers.
 
 Static members that come back with another subscription cause no rebalance, and neither does a leader that is static and
 restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Whoever is static by this operator
@@ -20,6 +20,8 @@ from .snapshot import Snapshot, UnreadTopics
 
 SETTLED_S: Final = 60.0
 """How long a group is at rest, with everybody in it, before it is rebalanced."""
+STUCK_AFTER_S: Final = 60.0
+"""A rebalance takes seconds; it may take until the slowest member polls again, at most its max.poll.interval.ms."""
 PACE_S: Final = 1800.0
 """So far apart are two rebalances of which the first has not given every topic its readers: the longest session."""
 TOPICS_MAX: Final = UNREAD_TOPICS_MAX
@@ -104,6 +106,13 @@ def plan_topics(
     if held_by is RebalanceGuard.NOT_AT_REST and rest_since_s is not None:
         left_s = max(1.0, rest_since_s + SETTLED_S - now_s)
     return TopicPlan(unread=unread, held_by=held_by, requeue_after_s=left_s)
+
+
+def rebalancing_since_s(group: GroupView, before_s: float | None, now_s: float) -> float | None:
+    """Return since when a group with members is rebalancing, seconds since the Unix epoch; None when it is not."""
+    if group.is_settled or not group.members:
+        return None
+    return now_s if before_s is None else before_s
 
 
 def unread_topics(group: GroupView, partitions: Mapping[str, int]) -> tuple[str, ...]:

@@ -11,11 +11,20 @@ from typing import Any
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
-from staticgroup.core.group import GroupType, MemberView
+from staticgroup.api.schema import Condition
+from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.plan import Plan, plan
-from staticgroup.core.snapshot import Snapshot, UnreadTopics
+from staticgroup.core.snapshot import History, Snapshot, UnreadTopics
 from staticgroup.core.status.durable import unread_from, wire_unread
-from staticgroup.core.topics import PACE_S, SETTLED_S, TOPICS_MAX, Rebalance, RebalanceGuard, with_rebalance
+from staticgroup.core.topics import (
+    PACE_S,
+    SETTLED_S,
+    STUCK_AFTER_S,
+    TOPICS_MAX,
+    Rebalance,
+    RebalanceGuard,
+    with_rebalance,
+)
 
 from .builders import NOW_S, departure, group, history, known_pod, member, spec, workload
 from .plans import conditions_of
@@ -167,3 +176,54 @@ def test_the_condition_says_what_follows(unread: UnreadTopics | None, wish: dict
     assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.TOPICS_UNREAD)
     assert "payments" in condition.message
     assert said in condition.message
+
+
+# a rebalance that does not end, and members without partitions ------------------------------------------------------
+
+
+def rebalancing(**changes: Any) -> Snapshot:
+    return world(**({"topics": None, "state": "PreparingRebalance"} | changes))
+
+
+def consuming(seen: Snapshot, memory: History, **wish: Any) -> Condition:
+    return conditions_of(seen, memory, wish=spec(**(WISH | wish)))[ConditionType.CONSUMING]
+
+
+def test_a_rebalance_that_does_not_end_is_said() -> None:
+    """A member whose poll loop hangs while its heartbeats go on keeps all others waiting."""
+    first = decided(rebalancing(), None)
+    assert first.history.rebalancing_since_s == NOW_S
+    assert consuming(rebalancing(), history()).status is ConditionStatus.TRUE
+    long_ago = history(rebalancing_since_s=NOW_S - STUCK_AFTER_S)
+    found = consuming(rebalancing(), long_ago)
+    assert (found.status, found.reason) == (ConditionStatus.FALSE, Reason.REBALANCE_STUCK)
+    assert "nobody consumes" in found.message
+    assert conditions_of(rebalancing(), long_ago, wish=spec(**WISH))["Ready"].status is ConditionStatus.FALSE
+    assert decided(world()).history.rebalancing_since_s is None
+
+
+def test_a_roll_is_no_stuck_rebalance() -> None:
+    rolling = replace(rebalancing(), workload=workload(2, updated_replicas=1, update_revision="r2"))
+    assert consuming(rolling, history(rebalancing_since_s=NOW_S - 500)).status is ConditionStatus.TRUE
+
+
+def test_whom_a_group_with_epochs_waits_for_is_named() -> None:
+    members = (member(0, member_epoch=4), member(1, member_epoch=3))
+    seen = rebalancing(state="Reconciling", group_type=GroupType.CONSUMER, assignor="", group_epoch=4, assignment_epoch=4)
+    seen = replace(seen, group=replace(group_of(seen), members=members))
+    found = consuming(seen, history(rebalancing_since_s=NOW_S - STUCK_AFTER_S), groupProtocol="Consumer")
+    assert found.reason == Reason.REBALANCE_STUCK
+    assert "waits for web-1 " in found.message
+
+
+def group_of(seen: Snapshot) -> GroupView:
+    assert isinstance(seen.group, GroupView)
+    return seen.group
+
+
+def test_members_without_any_partition_are_said() -> None:
+    members = (member(0, assigned_partitions=0), member(1, assigned_partitions=0))
+    found = consuming(world(*members, topics=(), partitions={}), history())
+    assert (found.status, found.reason) == (ConditionStatus.FALSE, Reason.NOTHING_ASSIGNED)
+    one_works = (member(0, assigned_partitions=0), member(1, assigned_partitions=1))
+    assert consuming(world(*one_works, topics=(), partitions={}), history()).status is ConditionStatus.TRUE

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.staticgroup import StaticGroupSpec
 from ..group import GroupType, GroupView
 from ..plan import Plan
+from ..seats import SeatTable
 from ..snapshot import Snapshot
-from ..topics import SETTLED_S, RebalanceGuard
+from ..topics import SETTLED_S, STUCK_AFTER_S, RebalanceGuard
 from . import Finding, counted
 from .workload import why_unknown
 
 _CONSUMING: Final = ConditionType.CONSUMING
 NAMED_MAX: Final = 3
+MEMBER_ID_SHOWN: Final = 60
 _ONCE: Final = "until it is done, members with an eager assignor stand still"
 _WHAT_FOLLOWS: Final = {
     None: "The group is rebalanced once now.",
@@ -38,21 +39,49 @@ _WHAT_FOLLOWS: Final = {
 }
 
 
-def consuming(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
-    """Say whether every topic that is subscribed has its readers."""
-    group, unread = snapshot.group, plan.topics.unread
+def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say whether members read what they subscribe."""
+    group = snapshot.group
     if plan.table is None or not isinstance(group, GroupView):
         sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
         return Finding(
             kind=_CONSUMING, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence
         )
-    if unread is None:
+    found = _stuck(snapshot, group, plan) or _unread(plan) or _idle(group, plan.table)
+    if found is not None:
+        return found
+    sentence = "Nothing that members subscribe is known to be unread."
+    if snapshot.partitions is not None:
         sentence = "Every partition of the topics that members subscribe is assigned."
-        if group.group_type is GroupType.CLASSIC and (group.topics is None or snapshot.partitions is None):
-            sentence = "No topic is known to be unread."
-        return Finding(
-            kind=_CONSUMING, reason=Reason.ALL_TOPICS_READ, status=ConditionStatus.TRUE, sentence=sentence
-        )
+    return Finding(kind=_CONSUMING, reason=Reason.ALL_TOPICS_READ, status=ConditionStatus.TRUE, sentence=sentence)
+
+
+def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
+    """Say that a rebalance does not end, and who is waited for; None while it lasts no longer than usual."""
+    if not plan.is_stuck or snapshot.workload is None or snapshot.workload.is_rolling:
+        return None
+    seats = {seat.key: seat.pod_name for seat in plan.table.seats} if plan.table is not None else {}
+    behind = [m for m in group.members if m.member_epoch is not None and m.member_epoch != group.assignment_epoch]
+    named = sorted(seats.get(m.instance_id or "") or m.client_id or m.member_id[:MEMBER_ID_SHOWN] for m in behind)
+    waits = "it waits for a member that does not poll; which one the brokers do not tell"
+    if named:
+        more = " …" if len(named) > NAMED_MAX else ""
+        waits = f"it waits for {', '.join(named[:NAMED_MAX])}{more} to take or give up partitions"
+    what = "nobody consumes" if group.group_type is GroupType.CLASSIC else "some partitions are not consumed"
+    return Finding(
+        kind=_CONSUMING,
+        reason=Reason.REBALANCE_STUCK,
+        sentence=f"The group is {group.state} for more than {STUCK_AFTER_S:.0f} s and {what}: {waits}.",
+        remedy="Look in the members' logs for the one that does not call poll(), and restart its pod; else it is given "
+        "up after its max.poll.interval.ms.",
+    )
+
+
+def _unread(plan: Plan) -> Finding | None:
+    """Say that nobody reads some topics, and what follows; None where all are read."""
+    unread = plan.topics.unread
+    if unread is None:
+        return None
     named = ", ".join(unread.topics[:NAMED_MAX]) + (" …" if len(unread.topics) > NAMED_MAX else "")
     held_by = plan.topics.held_by
     return Finding(
@@ -62,4 +91,19 @@ def consuming(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
         "Static members that restart with another subscription cause no rebalance.",
         remedy=_WHAT_FOLLOWS[held_by],
         is_transient=held_by in (None, RebalanceGuard.NOT_AT_REST, RebalanceGuard.DONE_LATELY),
+    )
+
+
+def _idle(group: GroupView, table: SeatTable) -> Finding | None:
+    """Say that no member has any partition; None where one has, or it is not known."""
+    held = [m.assigned_partitions for m in group.members]
+    if not held or not group.is_settled or any(count is None or count for count in held):
+        return None
+    return Finding(
+        kind=_CONSUMING,
+        reason=Reason.NOTHING_ASSIGNED,
+        sentence=f"The group has {counted(len(held), table.role.singular, table.role.plural)}, and none of them has a "
+        "partition.",
+        remedy="Compare the topics that the application subscribes with those that exist, and look whether its "
+        "principal may describe them.",
     )

@@ -97,7 +97,7 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
         authorized(snapshot, executed),
         ids_injected(spec, snapshot, plan),
         membership_complete(spec, snapshot, plan),
-        consuming(spec, snapshot, plan),
+        consuming(snapshot, plan),
         timeout_sufficient(snapshot, plan),
         removal_settled(spec, snapshot, plan, executed),
         *recommendation_current(plan),

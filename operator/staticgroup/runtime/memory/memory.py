@@ -126,8 +126,11 @@ class Memory:
 
     @property
     def has_expiring_records(self) -> bool:
-        """True while something is remembered that is forgotten when it is old enough."""
-        return bool(self.history.templates) or self.history.members.described_at_s is not None
+        """True while something is remembered that is forgotten, or acted on, when it is old enough."""
+        h = self.history
+        is_due = h.unread is not None and not set(h.unread.topics) <= set(h.unread.rebalanced_for)
+        passes = is_due or h.rebalancing_since_s is not None
+        return passes or bool(h.templates) or h.members.described_at_s is not None
 
     def waits_until_s(self, now_s: float) -> float | None:
         """Return when the status that waits is to be written; None when none waits. Monotonic seconds."""
