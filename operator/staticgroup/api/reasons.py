@@ -85,6 +85,7 @@ class Reason(StrEnum):
     WORKERS_WITHOUT_AGENT = "WorkersWithoutAgent"
     GROUP_NOT_FOUND = "GroupNotFound"
     SUFFIX_MISMATCH = "SuffixMismatch"
+    OWN_IDS = "OwnIds"
     MEMBERS_FENCE_EACH_OTHER = "MembersFenceEachOther"
     PROTOCOL_MISMATCH = "ProtocolMismatch"
     MEMBERSHIP_UNKNOWN = "MembershipUnknown"
@@ -184,6 +185,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.WORKERS_WITHOUT_AGENT: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),
+        Reason.OWN_IDS: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_FENCE_EACH_OTHER: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),

@@ -16,6 +16,7 @@ from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
 from .guards import Candidate, first_hit
 from .ids.naming import HeldSeat, Naming, is_scope_refused, without_retired
+from .ids.own_ids import OwnIds, own_ids
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .injection import InjectionPlan
 from .issuance import Issuance, issue
@@ -93,6 +94,7 @@ class Plan:
     topics: topics that nobody reads, and whether the group is rebalanced for them.
     is_stuck: the group has been rebalancing for longer than that takes.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
+    own_ids: foreign members that are of our pods, under ids of the application's own; None when there are none.
     requeue_after_s: when to look again if nothing happens before.
     """
 
@@ -104,6 +106,7 @@ class Plan:
     table: SeatTable | None = None
     pods_without_id: tuple[KnownPod, ...] = ()
     suffix: SuffixMismatch | None = None
+    own_ids: OwnIds | None = None
     load: ConnectLoad | None = None
     topics: TopicPlan = NOTHING_UNREAD
     is_stuck: bool = False
@@ -240,6 +243,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         topics=topics,
         is_stuck=since_s is not None and now_s - since_s >= STUCK_AFTER_S,
         suffix=suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere),
+        own_ids=own_ids(spec, snapshot, table),
         history=history,
         requeue_after_s=min(
             _requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),

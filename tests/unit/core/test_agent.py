@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.core.findings.members import findings_of_seats
+from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.injection import hindrance
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan

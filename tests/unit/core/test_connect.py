@@ -11,7 +11,7 @@ from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.findings import exceptions_of
-from staticgroup.core.findings.members import findings_of_seats
+from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.chain import KnownPod
-from staticgroup.core.findings.members import findings_of_seats
+from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.outcomes import with_outcomes

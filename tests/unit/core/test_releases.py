@@ -10,7 +10,7 @@ import pytest
 
 from staticgroup.api.resources.status import ExceptionKind
 from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
-from staticgroup.core.findings.members import findings_of_seats
+from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
 from staticgroup.core.ids.collisions import Collision

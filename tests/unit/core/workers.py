@@ -9,7 +9,7 @@ from staticgroup.api.resources import status as api
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.schema import Condition
 from staticgroup.core.findings import Finding
-from staticgroup.core.findings.members import findings_of_seats
+from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import GroupView, MemberView, WorkerView
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan

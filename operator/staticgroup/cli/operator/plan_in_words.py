@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...api.ordinals import Ordinals
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...core.findings import ended
-from ...core.findings.members import findings_of_seats
+from ...core.findings.issues import findings_of_seats
 from ...core.group import GroupView, KafkaProblem
 from ...core.outcomes import Executed
 from ...core.plan import Plan

@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from ...api import remedies
-from ...api.identifiers import first_that_may_become
 from ...api.protocols import RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import Removal, StaticGroupSpec
-from ...api.resources.status import ExceptionKind
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
+from ..ids.own_ids import OwnIds
 from ..ids.suffixes import SuffixMismatch
-from ..injection import InjectionVerdict
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import CONNECT_ROLE, ROLES, Role, chosen_by, role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
-from . import Finding, Subject, counted, ended
-from .kafka import connect_notes, misaddressed, way_to_agent, without_agent
-from .workload import way_to_id, why_unknown
+from . import Finding, counted, ended
+from .kafka import connect_notes, way_to_agent, without_agent
+from .workload import why_unknown
 
-UNKNOWN_SUFFIX: Final = "UnknownSuffix"
-MEMBER_ID_SHOWN: Final = 80
-"""A Connect worker's id begins with its advertised address; a longer one would crowd out the rest of the message."""
 _COMPLETE, _SETTLED = ConditionType.MEMBERSHIP_COMPLETE, ConditionType.REMOVAL_SETTLED
 _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
@@ -46,7 +41,6 @@ _CLIENT_OF: Final = {
     RoleChoice.CONSUMER: ClientType.GENERIC.value,
     RoleChoice.STREAMS: ClientType.KAFKA_STREAMS.value,
 }
-_NO_IDS: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 
 # every expected member has joined
 
@@ -64,6 +58,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     found = (
         _wrong_group(spec, group)
         or _wrong_suffix(plan.suffix)
+        or _under_own_ids(plan.own_ids)
         or _misled(snapshot, plan, missing, len(wanted))
         or without_agent(table, missing, agent)
         or _fencing(wanted)
@@ -128,6 +123,15 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
         f"{found.cause}.",
         remedy=f"Set {found.remedy}. Until then they count as foreign and are not removed when their pods have ended.",
     )
+
+
+def _under_own_ids(found: OwnIds | None) -> Finding | None:
+    """Say that members joined under ids of the application's own; None when none did."""
+    if found is None:
+        return None
+    sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
+    remedy = f"{found.remedy[0].upper()}{found.remedy[1:]}."
+    return Finding(kind=_COMPLETE, reason=Reason.OWN_IDS, sentence=sentence, remedy=remedy)
 
 
 def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: int) -> Finding | None:
@@ -283,122 +287,3 @@ def _settled(plan: Plan) -> Finding:
         status=ConditionStatus.TRUE,
         sentence=sentence if count else "No departed member is in the group.",
     )
-
-
-# single ids, pods and members
-
-
-def findings_of_seats(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield a finding for each id or pod that may need a person."""
-    yield from _pods_to_restart(plan, snapshot)
-    yield from (finding for finding in plan.locked_out if not finding.is_transient)
-    yield from plan.held
-    yield from _suspects(plan, snapshot)
-    if plan.table is not None:
-        yield from misaddressed(plan.table)
-        yield from _copies(plan.table, snapshot)
-        yield from _replaced(plan.table)
-    yield from _outsiders(plan, snapshot)
-
-
-def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the pods whose end was not seen, which hold the removal of members that joined while they may have run."""
-    for suspect in plan.history.members.suspects:
-        where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
-        what = lost if suspect.has_lost_run else gone
-        yield Finding(
-            kind=ExceptionKind.SUSPECT,
-            reason="EndNotSeen",
-            sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
-            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
-            "the pod is gone and has been silent for long",
-            subject=Subject(pod_name=suspect.pod_name),
-        )
-
-
-def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield pods that a person has to restart, each with the command."""
-    missing = plan.table.of(Standing.MISSING) if plan.table is not None else ()
-    agent = way_to_agent(snapshot, plan) if missing else ""
-    for seat in missing:
-        near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
-        reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = absent_remedy(plan.table, snapshot.namespace, seat.pod_name, agent) if plan.table is not None else ""
-        if snapshot.collisions:  # a restart gives its client the same ids again
-            remedy = snapshot.collisions[0].remedy
-        if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
-            remedy = remedies.name_container()
-        if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
-            remedy = f"a member of its pod holds {near.instance_id}"
-        subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
-        yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
-    no_ids = _NO_IDS.get(plan.injection.verdict) if plan.injection is not None else None
-    for pod in plan.pods_without_id:
-        yield Finding(
-            kind=ExceptionKind.WITHOUT_ID,
-            reason="StartedWithoutId",
-            sentence="runs without its id",
-            remedy=no_ids or way_to_id(snapshot, plan, pod.pod_name),
-            subject=Subject(pod_name=pod.pod_name),
-        )
-
-
-def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield the pods that carry a copy of a wanted id: the coordinator fences or refuses one of two such processes."""
-    seats = sorted(table.wanted, key=lambda seat: seat.key) if snapshot.copies else []
-    keys = [seat.key for seat in seats]
-    for pod in snapshot.copies:
-        found = (first_that_may_become(i, keys) for i in sorted(pod.instance_ids))
-        seat = next((seats[at] for at in found if at is not None), None)
-        if seat is not None:
-            yield Finding(
-                kind=ExceptionKind.CONFLICTING,
-                reason="IdCarriedTwice",
-                sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} "
-                "fence or refuse each other; neither is removed",
-                remedy="give that pod its own id, or delete what creates it",
-                subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
-            )
-
-
-def _replaced(table: SeatTable) -> Iterator[Finding]:
-    """Yield the seats whose member was replaced beside a Ready pod: maybe by a process outside this cluster."""
-    for seat in table.wanted:
-        if seat.memory.replaced is not None:
-            yield Finding(
-                kind=ExceptionKind.CONFLICTING,
-                reason="MemberReplaced",
-                sentence="another member took over this id while the pod stayed Ready, and neither is removed: its "
-                "client joined again (session expired?), or another consumer uses this id, in the same pod or "
-                "elsewhere",
-                remedy=f"if the log of {seat.pod_name} shows FENCED_INSTANCE_ID, stop the other consumer, then restart "
-                "the pod",
-                subject=Subject(instance_id=seat.key, member_id=seat.memory.replaced[0], pod_name=seat.pod_name),
-            )
-
-
-def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield members that are not ours."""
-    for member in plan.table.foreign if plan.table is not None else ():
-        near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
-        reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
-        if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, (
-                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched "
-                "until then"
-            )
-        pod_name = near.pod_name if near is not None else None
-        subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
-        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
-    is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
-    for member in plan.table.dynamic if plan.table is not None else ():
-        dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
-        yield Finding(
-            kind=ExceptionKind.DYNAMIC,
-            reason="NoInstanceId",
-            sentence=f"member {member.member_id[:MEMBER_ID_SHOWN]} has no group.instance.id{dropped}; never touched",
-            remedy=way_to_agent(snapshot, plan) if is_connect else "",
-            subject=Subject(member_id=member.member_id),
-        )

@@ -20,8 +20,9 @@ from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
 from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
 from ..findings.consuming import consuming
+from ..findings.issues import findings_of_seats
 from ..findings.kafka import authorized, connected
-from ..findings.members import findings_of_seats, membership_complete, removal_settled
+from ..findings.members import membership_complete, removal_settled
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
 from ..group import GroupView, KafkaProblem
 from ..guards import Guard
