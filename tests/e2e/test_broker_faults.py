@@ -27,7 +27,7 @@ from support.waiting import holds, until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(500)]
 
 K = GroupEventKind
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
+LONG_SESSION = {"sessionTimeout": {"seconds": 120}}
 TRIES = 4
 
 

@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 WORKERS = 3
 SESSION_S = 120
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+LONG_SESSION = {"sessionTimeout": {"seconds": SESSION_S}}
 STOCK_DELAY_S = 15
 ROLLOUTS = by_length(short=1, long=3)
 """Each restarts three workers, the leader among them."""

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(600)]
 
 WORKERS = 3
 WISH: dict[str, Any] = {
-    "role": "Connect", "identity": {"agent": "Inject"}, "sessionTimeout": {"mode": "Fixed", "seconds": 120},
+    "client": {"type": "Connect", "injectAgent": True}, "sessionTimeout": {"seconds": 120},
 }  # fmt: skip
 OWN_OPTION = "-Dof.the.template=kept"
 

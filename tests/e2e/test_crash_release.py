@@ -47,9 +47,9 @@ ALWAYS_WINS = ("slow", "jvm")
 """Their start takes longer than the release; the others race with it."""
 
 
-def started(game: Play, crash_release: str, client: str, pods: int) -> None:
+def started(game: Play, removal: str, client: str, pods: int) -> None:
     """Bring pods of a client up."""
-    game.stage.apply(game.static_group(crashRelease=crash_release))
+    game.stage.apply(game.static_group(removal=removal))
     until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
     workload = game.stateful_set(pods, env=CLIENTS[client], podManagementPolicy="Parallel")
     (container,) = workload["spec"]["template"]["spec"]["containers"]
@@ -142,7 +142,7 @@ def refusals(lines: PodLines, pod_name: str) -> list[str]:
 )  # fmt: skip
 def test_a_crashed_process_is_back_at_once(new_play: Callable[..., Play], client: str) -> None:
     game = new_play(protocol="consumer")
-    started(game, "Release", client, PODS)
+    started(game, "DepartedAndCrashed", client, PODS)
     waited_s: list[float] = []
     starts: Counter[int] = Counter()
     for number in range(ROUNDS):
@@ -176,7 +176,7 @@ def test_without_it_a_crashed_process_waits_for_its_own_session(new_play: Callab
     game = new_play(protocol="consumer")
     pod_name = f"{game.name}-0"
     with collected_lines(game.stage.cluster, game.name) as lines:
-        started(game, "Report", client, 2)
+        started(game, "Departed", client, 2)
         await_seen(game)
         since_ms = now_ms()
         back_s, starts = crash(game, pod_name, wait_s=SESSION_S + 75)
@@ -197,7 +197,7 @@ def test_without_it_a_crashed_process_waits_for_its_own_session(new_play: Callab
 
 def test_a_crashed_pod_is_named_with_its_remedy(new_play: Callable[..., Play]) -> None:
     game = new_play(protocol="consumer")
-    started(game, "Report", "silent", 2)
+    started(game, "Departed", "silent", 2)
     await_seen(game)
     back_s, _ = crash(game, f"{game.name}-1", wait_s=5.0)
     assert back_s is None
@@ -207,5 +207,5 @@ def test_a_crashed_pod_is_named_with_its_remedy(new_play: Callable[..., Play]) -
         return [e for e in exceptions if e["reason"] == "LockedOut" and e["podName"] == f"{game.name}-1"]
 
     (exception,) = until(named, deadline_s=15, what="the pod is named")
-    assert "spec.crashRelease" in exception["message"]
+    assert "set spec.removal to DepartedAndCrashed" in exception["message"]
     assert exception["message"].endswith(f"kubectl -n {game.name} delete pod {game.name}-1")

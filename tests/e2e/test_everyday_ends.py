@@ -23,7 +23,7 @@ from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 240}}
+LONG_SESSION = {"sessionTimeout": {"seconds": 240}}
 REMOVED_WITHIN_S = 60.0
 MISSING = {"image": "localhost/never-built:1", "imagePullPolicy": "Never"}
 STAY, DEBUGGED, SIDECAR, CLIENT, INIT, NEVER = 2, 2, 3, 4, 5, 6

@@ -29,7 +29,7 @@ from support.waiting import until
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(400)]
 
 PODS: Final = 2
-SESSION: Final = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
+SESSION: Final = {"sessionTimeout": {"seconds": 120}}
 REMOVED_WITHIN_S: Final = 60.0
 """Half a session: what takes longer was not the operator's work."""
 ACKNOWLEDGED_S_MAX: Final = prompt_s(3.0, otherwise_s=30)
@@ -37,12 +37,12 @@ DEPARTURES: Final = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind
 Json = dict[str, Any]
 
 
-def sampled_identity(name: str) -> Json:
-    """Return the identity that a sample asks for, so that no sample says anything else than what was tried."""
+def sampled_client(name: str) -> Json:
+    """Return the client that a sample asks for, so that no sample says anything else than what was tried."""
     text = (REPOSITORY / "deploy" / "samples" / f"framework-{name}.yaml").read_text(encoding="utf-8")
     (group,) = [body for body in yaml.safe_load_all(text) if body["kind"] == "StaticGroup"]
-    identity: Json = group["spec"].get("identity", {})
-    return identity
+    client: Json = group["spec"].get("client", {})
+    return client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +56,7 @@ class Members:
         of the spec.
     """
 
-    identity: Json
+    client: Json
     appended: Sequence[str]
     group: str = ""
 
@@ -72,24 +72,24 @@ class Application:
 
 
 def consumer(prefix: str, suffix: str) -> Json:
-    """Return an entry of identity.env: the variables and the suffix of one consumer."""
+    """Return an entry of client.env: the variables and the suffix of one consumer."""
     return {
         "instanceIdName": f"{prefix}_GROUP_INSTANCE_ID", "sessionTimeoutName": f"{prefix}_SESSION_TIMEOUT_MS",
         "suffix": suffix,
     }  # fmt: skip
 
 
-SPRING_ALONE: Final = Members(identity={"preset": "SpringBoot"}, appended=("-0",))
-SPRING_PAIR: Final = Members(identity=sampled_identity("spring-boot"), appended=("-0", "-1"))
+SPRING_ALONE: Final = Members(client={"type": "SpringBoot"}, appended=("-0",))
+SPRING_PAIR: Final = Members(client=sampled_client("spring-boot"), appended=("-0", "-1"))
 SECOND_PAIR: Final = Members(
-    identity={"preset": "Custom", "suffix": "Spring", "membersPerPod": 2, "env": [consumer("SECOND", "-second")]},
+    client={"type": "Custom", "suffixes": ["-0", "-1"], "env": [consumer("SECOND", "-second")]},
     appended=("-second-0", "-second-1"),
     group="-second",
 )
 FRANZ_PAIRS: Final = tuple(
     Members(
-        identity={
-            "preset": "Custom",
+        client={
+            "type": "Custom",
             "env": [consumer(f"{p}_A", f"-{p.lower()}-a"), consumer(f"{p}_B", f"-{p.lower()}-b")],
         },
         appended=(f"-{p.lower()}-a", f"-{p.lower()}-b"), group=group,
@@ -99,11 +99,11 @@ FRANZ_PAIRS: Final = tuple(
 APPLICATIONS: Final[Mapping[str, Application]] = {
     "plain Java": Application(
         image=JVM_WORKLOAD_IMAGE, load=load_jvm_workload_image,
-        groups=[Members(identity=sampled_identity("plain-java"), appended=("",))],
+        groups=[Members(client=sampled_client("plain-java"), appended=("",))],
     ),
     "franz-go": Application(
         image=FRANZ_IMAGE, load=load_franz_image,
-        groups=[Members(identity=sampled_identity("franz-go"), appended=("",))],
+        groups=[Members(client=sampled_client("franz-go"), appended=("",))],
     ),
     "Spring Boot, concurrency 1": Application(image=SPRING_IMAGE, load=load_spring_image, groups=[SPRING_ALONE]),
     "Spring Boot, concurrency 2": Application(
@@ -133,9 +133,9 @@ class Group:
     def name(self) -> str:
         return f"{self.game.name}{self.members.group}"
 
-    def declare(self, **identity: Any) -> None:
-        """Apply its StaticGroup; `identity` replaces fields."""
-        wish = self.game.static_group(identity=self.members.identity | identity, groupId=self.name, **SESSION)
+    def declare(self, **client: Any) -> None:
+        """Apply its StaticGroup; `client` replaces fields."""
+        wish = self.game.static_group(client=self.members.client | client, groupId=self.name, **SESSION)
         wish["metadata"]["name"] = self.name
         self.game.stage.apply(wish)
 
@@ -266,11 +266,11 @@ def test_a_framework_joins_with_its_ids_is_rolled_quietly_and_let_go_at_once(
 
 
 def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(new_play: Callable[..., Play]) -> None:
-    """A container with concurrency 2 under membersPerPod 1: no member is removed, and the status names the remedy."""
+    """A container with concurrency 2 that is said to have 1: no member is removed, and the status names the remedy."""
     game = new_play()
     (group,) = start(game, APPLICATIONS["Spring Boot, concurrency 2"], 1)
     members = group.held()
-    group.declare(membersPerPod=1)
+    group.declare(concurrency=1)
     until(
         lambda: group.condition("MembershipComplete").get("reason") == "SuffixMismatch",
         deadline_s=40,
@@ -278,11 +278,11 @@ def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(ne
     )
     said = group.condition("MembershipComplete")["message"]
     assert f"1 members nearly match, such as {max(members)} for pod {game.name}-0" in said
-    assert "Set spec.identity.membersPerPod to 2" in said
+    assert "Set spec.client.concurrency to 2" in said
     assert [(e["kind"], e["reason"], e["podName"]) for e in group.status()["exceptions"]] == [
         ("Foreign", "UnknownSuffix", f"{game.name}-0")
     ]
-    group.declare(membersPerPod=2)
+    group.declare(concurrency=2)
     until(lambda: group.condition("MembershipComplete").get("status") == "True", deadline_s=40, what="a complete group")
     assert group.held() == members
     assert group.removals(game.since_ms) == []

@@ -28,7 +28,7 @@ from support.workload.process import Program
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 Start = Callable[..., Program]
-TEAMS_OWN_IDS = {"template": "{podName}", "exclusive": True, "method": "None"}
+TEAMS_OWN_IDS = {"client": {"type": "Own"}, "assumeExclusive": True}
 
 
 @pytest.fixture
@@ -138,9 +138,9 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
 
 @pytest.mark.long
 def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[..., Play], outsider: Start) -> None:
-    """`exclusive` is about the issuer of such ids, not about a member without a pod whose process runs elsewhere."""
+    """`assumeExclusive` is about the issuer of such ids, not about a member without a pod whose process runs elsewhere."""
     play = new_play()
-    play.start(3, static={"identity": {"template": "{podName}"}})
+    play.start(3, static={"idTemplate": "{podName}"})
     ours, taken = f"{play.name}-2", f"{play.name}-1"
 
     def held() -> dict[str, str]:
@@ -155,7 +155,7 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     holds(lambda: play.member_ids().get(taken) == stays, for_s=8, what="the other cluster's member stays")
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
-    play.stage.apply(play.static_group(identity={"template": "{podName}", "exclusive": True}))
+    play.stage.apply(play.static_group(idTemplate="{podName}", assumeExclusive=True))
     until(lambda: play.removed_ids() == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
     until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one reported as unattributed")
     holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
@@ -175,7 +175,7 @@ def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_ne
 ) -> None:
     """The pod's client is fenced, logs it once and is silent; its pod stays Ready, and the group looks complete."""
     play = new_play()
-    play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"identity": {"template": "{podName}", "exclusive": True}})
+    play.start(2, env={"EXIT_ON_FATAL": "false"}, static={"idTemplate": "{podName}", "assumeExclusive": True})
     taken, settled_s = f"{play.name}-1", SAME_MEMBER_READY_S + 35  # and one round of the operator
     until(
         lambda: ready_for_s(play, taken) > settled_s, deadline_s=settled_s + 30, what="the pod to be Ready for long",
@@ -219,7 +219,7 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     play.stage.kubectl("rollout", "status", f"statefulset/{play.name}", "-n", play.name, "--timeout=60s")
     settings, members = play.admin.group_settings(play.name), play.member_ids()
 
-    play.stage.apply(play.static_group(mode="Observe", identity=TEAMS_OWN_IDS))
+    play.stage.apply(play.static_group(mode="Observe", **TEAMS_OWN_IDS))
     until(lambda: play.condition("Ready").get("reason") == "Observing", deadline_s=30, what="the group is observed")
     read = play.stage.get("statefulset", play.name, play.name) or {}
     holds(lambda: play.member_ids() == members, for_s=3, what="members stay")
@@ -241,7 +241,7 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     assert not [w for w in writers if "staticgroup" in w or "python" in w.lower()], writers
 
     managed_at_ms = now_ms()
-    play.stage.apply(play.static_group(mode="Manage", identity=TEAMS_OWN_IDS))
+    play.stage.apply(play.static_group(mode="Manage", **TEAMS_OWN_IDS))
     until(
         lambda: denials(secure_brokers, "watcher", managed_at_ms, "READ"),
         deadline_s=60,

@@ -229,13 +229,13 @@ def test_a_served_namespace_that_is_deleted_holds_no_other_one_back(cluster: Clu
 
     until(are_restarted, deadline_s=180, what="both replicas to serve what there is", poll_s=1.0)
     cluster.kubectl(
-        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":1}}}'
+        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"assumeExclusive":true}}'
     )
     await_reconciled(cluster)
     cluster.kubectl("rollout", "restart", "deployment/staticgroup-operator", "-n", SYSTEM)
     assert_is_ready(cluster)
     cluster.kubectl(
-        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"removal":{"holdSeconds":2}}}'
+        "patch", "ksg", "orders", "-n", "team-a", "--type=merge", '-p={"spec":{"assumeExclusive":false}}'
     )
     await_reconciled(cluster)
     inquiry = ("exec", "deployment/staticgroup-operator", "-n", SYSTEM, "--", "staticgroup")

@@ -97,10 +97,10 @@ def test_a_fleet_changes_its_protocol_and_back_seat_by_seat(new_play: NewPlay, f
 def test_static_members_become_dynamic_ones_and_static_again(new_play: NewPlay, protocol: str) -> None:
     """Seats that a roll leaves behind are wanted, so the operator does not remove them: their sessions expire."""
     game = new_play(protocol=protocol)
-    session = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}} if protocol == "classic" else {}
+    session = {"sessionTimeout": {"seconds": SESSION_S}} if protocol == "classic" else {}
     game.start(PODS, static=session, podManagementPolicy="Parallel")
     since_ms, left = now_ms(), set(game.member_ids().values())
-    game.stage.apply(game.static_group(identity={"method": "None"}, **session))
+    game.stage.apply(game.static_group(client={"type": "Own"}, idTemplate="{podName}.{scope}", **session))
     until(lambda: game.condition("Injected").get("reason") == "InjectionOff", deadline_s=30, what="no more ids")
     game.roll()
 

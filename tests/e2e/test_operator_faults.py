@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
 SEED = 20_261_121
 SESSION_S = 120
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+LONG_SESSION = {"sessionTimeout": {"seconds": SESSION_S}}
 MOMENTS_S = 1.8
 """On a quiet machine a pod ends 1 s after the scale-down and its member is removed 0.3 s later."""
 DEPLOYMENT = f"deployment/{RELEASE}-operator"

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.e2e
 NewPlay = Callable[..., Play]
 SESSION_S = {"classic": 120, "consumer": 60}
 """The longest that a stock broker allows KIP-848 groups is group.consumer.max.session.timeout.ms, 60 s."""
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S["classic"]}}
+LONG_SESSION = {"sessionTimeout": {"seconds": SESSION_S["classic"]}}
 PATIENCE_S = 60.0
 FLAPS = 20
 

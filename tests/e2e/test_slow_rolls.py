@@ -75,7 +75,7 @@ def slow(waits_s: str) -> dict[str, Any]:
 def start(game: Play, waits_s: str, **session: Any) -> None:
     """Start slow consumers; how long a session is is left to the operator, unless `session` says otherwise."""
     game.stage.apply(
-        game.static_group(sessionTimeout={"mode": "Auto", "writeGroupConfig": game.protocol == "consumer", **session})
+        game.static_group(sessionTimeout={"writeGroupConfig": game.protocol == "consumer", **session})
     )
     until(lambda: status(game).get("injected"), deadline_s=60, what="ids are issued", poll_s=0.5)
     game.stage.apply(game.stateful_set(PODS, pod=slow(waits_s), podManagementPolicy="Parallel"))
@@ -137,7 +137,7 @@ def test_rolls_of_slow_pods_are_not_noticed_after_two(new_play: NewPlay, roomy_b
     with ExitStack() as stack:
         voices = [stack.enter_context(collected_lines(g.stage.cluster, g.name)) for g in games]
         start(classic, waits(rng))
-        start(consumer, waits(rng), mode="Fixed", seconds=FIXED_S)
+        start(consumer, waits(rng), seconds=FIXED_S)
         for game in games:
             game.await_joined(PODS, deadline_s=WAIT_S_MAX + 120)
         for _ in range(TAUGHT):
@@ -164,7 +164,7 @@ def learn(game: Play, voice: PodLines) -> Lesson:
     away = away_ms(voice)
     assert len(away) == PODS * TAUGHT
     if game.protocol == "consumer":
-        game.stage.apply(game.static_group(sessionTimeout={"mode": "Auto", "writeGroupConfig": True}))
+        game.stage.apply(game.static_group(sessionTimeout={"writeGroupConfig": True}))
 
     def chosen() -> int | None:
         timeout = status(game)["timeout"]

@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 PODS, PARTITIONS = 3, 18
 SESSION_S = 120
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+LONG_SESSION = {"sessionTimeout": {"seconds": SESSION_S}}
 RATE_PER_S = 300
 ROLLS = by_length(short=1, long=3)
 ACKNOWLEDGED_S_MAX = prompt_s(1.5, otherwise_s=15)
@@ -249,7 +249,7 @@ def test_members_of_the_streams_protocol_leave_long_before_their_session_ends(
 ) -> None:
     game = new_play(partitions=PARTITIONS)
     game.stage.admin.alter_group(game.name, {"streams.session.timeout.ms": "60000"})
-    game.stage.apply(game.static_group(**deployment.STATIC, protocol="Streams"))
+    game.stage.apply(game.static_group(**deployment.STATIC, groupProtocol="Streams"))
     until(lambda: (game.status() or {}).get("injected"), deadline_s=30, what="ids are issued")
     game.stage.apply(sleepers(game))
 

@@ -54,8 +54,8 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.
 
 NewPlay = Callable[..., Play]
 SESSION_S = 60
-SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 240}}
+SESSION = {"sessionTimeout": {"seconds": SESSION_S}}
+LONG_SESSION = {"sessionTimeout": {"seconds": 240}}
 SETTLE_S = 30.0
 """Of the operator; a group with longer sessions waits for twice as long as one of them lasts."""
 SETTLED_S = max(SETTLE_S, 2.0 * SESSION_S)

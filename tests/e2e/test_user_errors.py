@@ -24,7 +24,7 @@ from support.waiting import holds, until
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
 NOTICED_S = 60.0
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": 120}}
+LONG_SESSION = {"sessionTimeout": {"seconds": 120}}
 TWO = {"podManagementPolicy": "Parallel"}
 
 
@@ -170,7 +170,7 @@ def test_mistakes_in_the_objects_are_named_and_are_over_when_corrected(
     of_own(play, "no-connection", connection="absent")
     of_own(play, "closed-port", connection="closed")
     of_own(play, "no-secret", connection="no-secret")
-    of_own(play, long_name, identity={"template": "{podName}-" * 5 + "{scope}"})
+    of_own(play, long_name, idTemplate="{podName}-" * 5 + "{scope}")
     stage.apply(stateful_set(play, long_name, replicas=1))
 
     expected = {
@@ -206,7 +206,7 @@ def test_mistakes_in_the_objects_are_named_and_are_over_when_corrected(
 def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(new_play: Callable[..., Play]) -> None:
     """Classic: below group.min.session.timeout.ms (6 s). KIP-848: a slow restart outlasts the group's 45 s."""
     classic, modern = new_play("classic"), new_play("modern", protocol="consumer")
-    classic.stage.apply(classic.static_group(sessionTimeout={"mode": "Fixed", "seconds": 2}), classic.stateful_set(0))
+    classic.stage.apply(classic.static_group(sessionTimeout={"seconds": 2}), classic.stateful_set(0))
     message, classic_s = await_reason(classic, "TimeoutSufficient", "BrokerBoundTooLow")
     assert "group.min.session.timeout.ms" in message
     modern.stage.apply(modern.static_group(), modern.stateful_set(0, grace_s=300))
@@ -216,7 +216,7 @@ def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(n
     assert injected["sessionTimeoutMs"] == 6000, "what is injected is within the bounds all the same"
     classic.stage.apply(classic.stateful_set(1))
     classic.await_joined(1)
-    classic.stage.apply(classic.static_group(sessionTimeout={"mode": "Fixed", "seconds": 120}))
+    classic.stage.apply(classic.static_group(sessionTimeout={"seconds": 120}))
     # What holds is judged: the pod that runs was started with 6 s.
     await_reason(classic, "TimeoutSufficient", "TimeoutBelowNeed")
     until(

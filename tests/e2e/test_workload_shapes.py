@@ -23,7 +23,7 @@ pytestmark = pytest.mark.e2e
 
 NewPlay = Callable[..., Play]
 SESSION_S = 240
-LONG_SESSION = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+LONG_SESSION = {"sessionTimeout": {"seconds": SESSION_S}}
 WORKLOAD_MISSING_HOLD_S = 60
 """So long the ids of a deleted StatefulSet wait for one that is created again."""
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.SESSION_EXPIRED)

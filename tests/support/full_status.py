@@ -88,7 +88,6 @@ def _injected(ids: int, env: int) -> durable.InjectedStatus:
         method=durable.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
         session_timeout_ms=45_000,
-        suffix_follows_preset=True,
         ids=[durable.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
             durable.InjectedEnv(

@@ -314,7 +314,7 @@ def _static_group(number: int) -> Json:
         },
         "spec": {
             "workloadRef": {"name": f"w{number}"}, "connectionRef": {"name": "kafka"}, "groupId": f"orders-{number}",
-            "protocol": "Classic",
+            "groupProtocol": "Classic",
         },
     }  # fmt: skip
 

@@ -144,7 +144,7 @@ def _advice(rng: random.Random, key: GroupKey, index: int, groups: int, now_ms: 
         later_ms=None if now_ms is None else then_ms - now_ms,
         who="The owner of the StaticGroup; each pod gets it with its next restart.",
         command=f"kubectl -n {key.namespace} patch ksg {key.static_group} --type merge -p "
-        '\'{"spec":{"sessionTimeout":{"mode":"Fixed","seconds":60}}}\'',
+        '\'{"spec":{"sessionTimeout":{"seconds":60}}}\'',
         price_source="measured",
     )
 

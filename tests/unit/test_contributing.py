@@ -25,7 +25,7 @@ def test_the_design_names_every_folder_and_only_paths_that_exist() -> None:
 # Contributing
 
 RECIPES = (
-    "A protocol", "A preset", "A guard", "A kind of workload", "A certificate", "A role", "A fault",
+    "A protocol", "A type of client", "A guard", "A kind of workload", "A certificate", "A role", "A fault",
     "A conformance row", "A Spark table",
 )  # fmt: skip
 

@@ -71,7 +71,7 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
             assert FleetConfiguration.model_validate({"root": "/data", **shown}).root
             return
         case None:
-            example = {"spec": example} if "identity" in example else example
+            example = {"spec": example} if "client" in example else example
         case "Application":
             source = example["spec"]["source"]
             values = yaml.safe_load((REPOSITORY / source["path"] / "values.yaml").read_text(encoding="utf-8"))

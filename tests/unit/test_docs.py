@@ -20,7 +20,7 @@ import yaml
 from staticgroup.api import names
 from staticgroup.api.injection import env_names
 from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
-from staticgroup.api.resources.identity import Preset
+from staticgroup.api.resources.client import ClientType
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
@@ -262,7 +262,7 @@ def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None
     text = page.read_text(encoding="utf-8")
     known = {row[0].strip("`") for row in generator().metric_rows()}
     assert set(re.findall(r"\bstaticgroup_[a-z_]+\b", text)) <= known
-    agent = env_names(Preset.CONNECT)
+    agent = env_names(ClientType.CONNECT)
     assert agent is not None
     of_agent = {agent.instance_id, agent.session_timeout, names.REBALANCE_DELAY_VARIABLE}
     for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE} - of_agent:
@@ -345,11 +345,11 @@ def test_make_targets_that_pages_name_exist() -> None:
     assert {"demo", "test"} <= named <= targets
 
 
-def test_keys_that_quarkus_needs_for_streams_follow_the_preset() -> None:
-    preset = env_names(Preset.KAFKA_STREAMS)
-    assert preset is not None
+def test_keys_that_quarkus_needs_for_streams_are_those_of_the_type() -> None:
+    injected = env_names(ClientType.KAFKA_STREAMS)
+    assert injected is not None
     declared = dict(lines(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md")))
-    assert declared == {"group.instance.id": preset.instance_id, "session.timeout.ms": preset.session_timeout}
+    assert declared == {"group.instance.id": injected.instance_id, "session.timeout.ms": injected.session_timeout}
 
 
 def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
@@ -368,13 +368,10 @@ def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:
     assert all(len(columns) == 3 and "][" in columns[-1] for columns in (row.split(" | ") for row in others))
 
 
-def test_every_preset_and_every_sample_is_among_the_frameworks() -> None:
+def test_every_type_of_client_and_every_sample_is_among_the_frameworks() -> None:
     page = read("guide", "frameworks.md")
-    by_role = {
-        Preset.KAFKA_STREAMS: "`role: Streams`", Preset.CONNECT: "`role: Connect`", Preset.DEBEZIUM: "`role: Connect`",
-    }
-    for preset in set(Preset) - {Preset.CUSTOM}:
-        assert by_role.get(preset, f"`preset: {preset.value}`") in section(page, "## Static members")
+    for each in set(ClientType) - {ClientType.CUSTOM, ClientType.OWN}:
+        assert f"`type: {each.value}`" in section(page, "## Static members")
     named = set(lines(r"^\| \[[^]]+\]\(\.\./\.\./deploy/samples/([\w-]+)\.yaml\)", section(page, "## Samples")))
     assert named == {path.stem for path in (REPOSITORY / "deploy" / "samples").glob("framework-*.yaml")}
 

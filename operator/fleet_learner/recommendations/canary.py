@@ -39,7 +39,7 @@ EVICTION_RATIO_MAX: Final = 10.0
 BETS: Final = (0.125, 0.25, 0.5, 0.75)
 PSEUDO_STOPS: Final = 20.0
 FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
-"""Sources of a timeout in mode Auto, the only one in which an operator acts on a recommendation."""
+"""Sources of a timeout that an operator chooses, as it acts on a recommendation only then."""
 
 
 class CanaryVerdict(StrEnum):

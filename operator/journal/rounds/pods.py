@@ -30,7 +30,7 @@ def record_runs(recorder: Recorder) -> None:
 
 
 def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[str]:
-    """Return the ids of the `identity.env` entries that name the container, as the pod carries them."""
+    """Return the ids of the `client.env` entries that name the container, as the pod carries them."""
     index = change.pod.name.rpartition("-")[2]
     if not (index.isascii() and index.isdigit()):
         return []

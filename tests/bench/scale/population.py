@@ -304,4 +304,4 @@ def pods_of(groups: Iterable[Group]) -> list[tuple[Group, int]]:
 def edit(group: Group) -> dict[str, Any]:
     """Return another change of a spec each time, on which nothing but the observed generation depends."""
     group.edits += 1
-    return {"spec": {"removal": {"maxPercentOfGroup": 50 + group.edits % 50}}}
+    return {"spec": {"assumeExclusive": group.edits % 2 == 1}}  # means nothing to ids with a scope

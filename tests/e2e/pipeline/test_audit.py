@@ -81,7 +81,7 @@ def in_both(games: dict[str, Play], act: Callable[[Play], None]) -> None:
 
 def begin(game: Play) -> None:
     """Form a group of four whose session outlasts a restart."""
-    static: dict[str, Any] = {"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}
+    static: dict[str, Any] = {"sessionTimeout": {"seconds": SESSION_S}}
     if game.protocol == "consumer":
         game.admin.alter_group(game.name, {"consumer.session.timeout.ms": str(SESSION_S * 1000)})
         static = {}

@@ -19,7 +19,7 @@ from support.devcluster.progress import say
 from support.scene.play import Play
 
 AGENT, CONFIG, PORT = "staticgroup-connect-agent", "connect", 8083
-STATIC: Mapping[str, Any] = {"role": "Connect"}
+STATIC: Mapping[str, Any] = {"client": {"type": "Connect"}}
 """Of a StaticGroup of such pods."""
 GRACE_S = 30
 _START = (Path(__file__).parent / "start.sh").read_text()

@@ -132,7 +132,7 @@ class ConnectWorkers(Role):
         tell(f"{PARTITIONS} tasks, each ticks 5 times a second; two Connect clusters of {REPLICAS} workers; {delay}.")
 
     def static_group(self) -> dict[str, Any]:
-        """Return the role."""
+        """Return the type of the client."""
         return {**STATIC}
 
     def workload(self, group: DemoGroup) -> dict[str, Any]:

@@ -40,8 +40,8 @@ class StreamsPods(Reading):
             load_streams_image(stage.cluster)
 
     def static_group(self) -> dict[str, Any]:
-        """Return the role and the number of threads."""
-        return {"role": "Streams", "identity": {"membersPerPod": THREADS}}
+        """Return the type of the client and the number of threads."""
+        return {**deployment.STATIC}
 
     def workload(self, group: DemoGroup) -> dict[str, Any]:
         """Return the StatefulSet, whose pods find their state again by their names."""

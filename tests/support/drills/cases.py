@@ -94,7 +94,7 @@ class Case:
         """Make namespace, topic, connection and StaticGroup."""
         self.api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
         self.game.admin.create_topic(self.name, partitions=self.game.partitions)
-        session = {"mode": "Fixed", "seconds": SESSION_S}
+        session = {"seconds": SESSION_S}
         self.api.create(self.game.connection(), self.game.static_group(sessionTimeout=session))
 
     def close(self) -> None:

@@ -118,7 +118,7 @@ def lane(stage: Stage, name: str, folder: Path, *, replicas: int) -> Iterator[La
             opened_lane.operator.start()
             until(opened_lane.operator.is_ready, deadline_s=90, what=f"the operator of {name} is ready", poll_s=0.5)
             opened.start(
-                replicas, static={"sessionTimeout": {"mode": "Fixed", "seconds": SESSION_S}}, grace_s=3,
+                replicas, static={"sessionTimeout": {"seconds": SESSION_S}}, grace_s=3,
                 podManagementPolicy="Parallel",
             )  # fmt: skip
             until(lambda: opened_lane.is_settled(replicas), deadline_s=90, what=f"{name} is settled", poll_s=0.5)

@@ -51,7 +51,7 @@ class OrdersGroup:
         """Start the consumers and wait until all of them are members."""
         play = Play(stage=stage, name=name, partitions=PARTITIONS).open()
         # Empty at first: the operator must see the pod template before the first pods start.
-        stage.apply(play.stateful_set(0), play.static_group(sessionTimeout={"mode": "Auto"}))
+        stage.apply(play.stateful_set(0), play.static_group())
         group = cls(play=play)
         until(group._is_prepared, deadline_s=60, what="ids and a session timeout are issued", poll_s=0.3)
         stage.apply(play.stateful_set(REPLICAS))

@@ -90,7 +90,7 @@ class Play:
         """Return the StaticGroup; `spec` replaces fields."""
         fields = {
             "workloadRef": {"name": self.name}, "connectionRef": {"name": CONNECTION}, "groupId": self.name,
-            "protocol": "Classic" if self.protocol == "classic" else "Consumer", **spec,
+            "groupProtocol": "Classic" if self.protocol == "classic" else "Consumer", **spec,
         }  # fmt: skip
         return {
             "apiVersion": GROUP, "kind": "StaticGroup", "metadata": {"name": self.name, "namespace": self.name},
@@ -133,7 +133,7 @@ class Play:
         if self.protocol == "consumer":
             self.admin.alter_group(self.name, {"consumer.session.timeout.ms": str(session_s * 1000)})
             return {}
-        return {"sessionTimeout": {"mode": "Fixed", "seconds": session_s}}
+        return {"sessionTimeout": {"seconds": session_s}}
 
     def start(self, replicas: int, *, static: dict[str, Any] | None = None, **workload: Any) -> None:
         """Apply the StaticGroup, wait until ids are issued, then the StatefulSet, and wait until all have joined."""

@@ -25,7 +25,7 @@ from support.devcluster.kafka_log import GroupLog
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 
 _ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
-"""Of all presets, and those that tests name themselves; a process with several consumers carries several."""
+"""Of all types of clients, and those that tests name themselves; a process with several consumers carries several."""
 POLL_S = 0.05
 SETTLED_MS, AGAIN_MS = 30_000, 1_000
 """Processes of that age without an id, most of the machine's, have called exec long ago and are read less often."""

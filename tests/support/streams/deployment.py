@@ -17,7 +17,7 @@ from support.waiting import until
 from support.workload.process import Line
 
 THREADS = 3
-STATIC: Mapping[str, Any] = {"role": "Streams", "identity": {"membersPerPod": THREADS}}
+STATIC: Mapping[str, Any] = {"client": {"type": "KafkaStreams", "concurrency": THREADS}}
 """Of a StaticGroup of such pods."""
 GRACE_S = 30
 _STATE = "/state"

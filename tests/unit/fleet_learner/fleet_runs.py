@@ -1,4 +1,4 @@
-"""A simulated fleet in mode Auto, and the learner's runs over it: journals yield advice, and operators act on it."""
+"""A simulated fleet whose operators choose the timeouts, and the learner's runs over it: journals yield advice, and operators act on it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Service:
             self.timeout_ms, self.source = timeout_ms, source
 
     def obey(self, advised: Advised, now_ms: int) -> None:
-        """Act like `judge_advice` in mode Auto: adopt released values, give up withdrawn ones."""
+        """Act like `judge_advice` where the spec says no seconds: adopt released values, give up withdrawn ones."""
         record = advised.record
         if record.released and record.recommended_ms is not None:
             self.set(record.recommended_ms, "Fleet", now_ms + 60_000)

@@ -240,7 +240,7 @@ def test_two_runs_of_one_day_advance_once() -> None:
 
 
 def test_waves_that_nobody_is_in_are_passed() -> None:
-    """In a small fleet, or with few groups in mode Auto, the canary would wait for an empty wave for ever."""
+    """In a small fleet, or with few groups that follow, the canary would wait for an empty wave for ever."""
     assert after(None, NOW, w50=2).wave == 50
     assert after(BEGAN, NOW + 1, account=WaveAccount(), w50=2, w100=9).wave == 50
     assert after(replace(BEGAN, wave=10), NOW + 1, account=WaveAccount(), w1=5, w100=9).wave == 100

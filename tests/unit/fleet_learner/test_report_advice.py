@@ -51,7 +51,7 @@ def test_a_longer_timeout_says_what_it_saves_costs_and_how_it_is_typed() -> None
 
 
 def test_a_patch_is_what_the_custom_resource_accepts() -> None:
-    """The command fits the published CRD: path, mode and type of the seconds."""
+    """The command fits the published CRD: path and type of the seconds."""
     words = shlex.split(advice_for(recommended_ms=90_500, goal_ms=90_500).command)
     assert words[:6] == ["kubectl", "-n", "shop", "patch", "ksg", "orders"]
     patch = json.loads(words[words.index("-p") + 1])
@@ -61,7 +61,6 @@ def test_a_patch_is_what_the_custom_resource_accepts() -> None:
     ]
     timeout = patch["spec"]["sessionTimeout"]
     assert set(timeout) <= set(schema["properties"])
-    assert timeout["mode"] in schema["properties"]["mode"]["enum"]
     seconds = schema["properties"]["seconds"]
     assert timeout["seconds"] == 91
     assert seconds["minimum"] <= timeout["seconds"] <= seconds["maximum"] == FIXED_MS_MAX / 1000
@@ -158,7 +157,7 @@ def test_nothing_is_called_left_alone_that_an_operator_is_about_to_change(change
         == "Not enough is known of orders to say what it saves: its operator goes to 1 min 30 s by itself."
     )
     assert when in advice.why
-    assert advice.why.endswith("Mode Fixed keeps what is in force.")
+    assert advice.why.endswith("spec.sessionTimeout.seconds keeps what is in force.")
     for who in ("Fixed", "Broker"):
         assert advice_for(**nothing | changes | {"source": who}).action.endswith("leave it.")
 

@@ -69,7 +69,7 @@ def test_a_group_that_lost_nothing_asks_no_question() -> None:
 
 def test_who_carries_it_out_depends_on_the_mode() -> None:
     rows = build.group_rows([history()], {("kafka-1", "orders"): recommendation()}, {("kafka-1", "orders"): "Fleet"})
-    assert rows[0].advice.who.startswith("Nobody has to: in mode Auto")
+    assert rows[0].advice.who.startswith("Nobody has to: the operator does it")
 
 
 def detail() -> build.GroupDetail:

@@ -1,8 +1,9 @@
 """Who carries out a change, and the command for it.
 
-The one idea: the place of a timeout depends on the protocol (docs/guide/timeouts.md). For a classic group in mode Auto
-the operator sets it, without a command. The setting of a KIP-848 or Streams group is the broker's: an operator writes
-it only if `spec.sessionTimeout.writeGroupConfig` is set. A Connect cluster has it in its workers' configuration.
+The one idea: the place of a timeout depends on the protocol (docs/guide/timeouts.md). For a classic group the
+operator sets it, without a command, unless `spec.sessionTimeout.seconds` does. The setting of a KIP-848 or Streams
+group is the broker's: an operator writes it only if `spec.sessionTimeout.writeGroupConfig` is set. A Connect cluster
+has it in its workers' configuration.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..model import GroupKey
 from ..units import percent
 
 FOLLOWING_SOURCES: Final = frozenset({"Structural", "Fleet"})
-"""Sources of a timeout in mode Auto, the only one in which an operator acts on a recommendation."""
+"""Sources of a timeout that an operator chooses, as it acts on a recommendation only then."""
 FIXED_MS_MAX: Final = 1_800_000
 """The maximum of `spec.sessionTimeout.seconds`."""
 _BROKERS: Final = '"$BOOTSTRAP"'
@@ -64,7 +65,7 @@ def carried_out(recommendation: Recommendation, key: GroupKey, source: str | Non
             if recommendation.released
             else f"the operator does it when its wave is released (the first {_wave(recommendation)} of all groups)."
         )
-        return f"Nobody has to: in mode Auto {when}", ""
+        return f"Nobody has to: {when}", ""
     if key.static_group and key.namespace and then_ms <= FIXED_MS_MAX:
         who = "The owner of the StaticGroup; each pod gets it with its next restart."
         return _joined(who, wave), _patch(key, then_ms, recommendation.bounds_maximum_ms)
@@ -112,7 +113,7 @@ def _patch(key: GroupKey, then_ms: int, maximum_ms: int | None) -> str:
     """Return whole seconds, rounded up unless that leaves the bounds."""
     up = -(-then_ms // 1000)
     seconds = up if maximum_ms is None or up * 1000 <= maximum_ms else then_ms // 1000
-    patch = json.dumps({"spec": {"sessionTimeout": {"mode": "Fixed", "seconds": seconds}}}, separators=(",", ":"))
+    patch = json.dumps({"spec": {"sessionTimeout": {"seconds": seconds}}}, separators=(",", ":"))
     return (
         f"kubectl -n {shlex.quote(key.namespace)} patch ksg {shlex.quote(key.static_group)} --type merge "
         f"-p {shlex.quote(patch)}"

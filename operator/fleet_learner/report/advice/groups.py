@@ -124,14 +124,14 @@ def _not_known(case: Case, *why: str, would_tell: tuple[str, ...]) -> Advice:
     known, then_ms = case.recommendation, case.wanted_ms
     if then_ms is None or not is_followed(known, case.source) or Reason.CANARY_ROLLED_BACK in known.reasons:
         return _made(case, Verdict.NOT_KNOWN, action, *why, would_tell=would_tell)
-    # Mode Auto follows the restarts, this page only certain savings: it must not say "leave it" before a change.
+    # An operator follows the restarts, this page only certain savings: it must not say "leave it" before a change.
     action = (
         f"Not enough is known of {case.key.group_id} to say what it saves: "
         f"its operator goes to {duration(then_ms)} by itself."
     )
     rule = "It absorbs nearly all of the restarts." if Reason.ABSORBS_RESTARTS in known.reasons else ""
     who, _ = carried_out(known, case.key, case.source, then_ms)
-    hold = "Mode Fixed keeps what is in force."
+    hold = "spec.sessionTimeout.seconds keeps what is in force."
     return _made(case, Verdict.NOT_KNOWN, action, *why, rule, who, hold, would_tell=would_tell)
 
 

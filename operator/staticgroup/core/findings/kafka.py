@@ -96,7 +96,7 @@ def _refused(executed: Executed) -> tuple[str, str] | None:
         return "LeaveGroup", "spec.mode to Observe"
     if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes:
         release = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)]
-        return release.by.value, "spec.crashRelease to Report"
+        return release.by.value, "spec.removal to Departed"
     return None
 
 

@@ -62,12 +62,12 @@ FAUST: Final = Client(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of mode Auto.
+    """Bounds of what is chosen.
 
     Parameters
     ----------
     lower_ms, upper_ms: at least and at most, both inclusive; lower_ms <= upper_ms.
-    broker_min_ms, broker_max_ms: the brokers' alone, which bind mode Fixed too.
+    broker_min_ms, broker_max_ms: the brokers' alone, which bind `sessionTimeout.seconds` too.
     is_assumed: one of these could not be read.
     max_ms: the user's maxSeconds, or what stands for it.
     heartbeat_ms: how often the members beat.
@@ -97,7 +97,7 @@ class Bounds:
 
         Parameters
         ----------
-        fixed_ms: spec.sessionTimeout.seconds in mode Fixed.
+        fixed_ms: spec.sessionTimeout.seconds; None where it is not set.
         """
         field, own_ms = ("maxSeconds", self.max_ms) if fixed_ms is None else ("seconds", fixed_ms)
         ways = []

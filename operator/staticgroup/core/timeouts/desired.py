@@ -1,7 +1,7 @@
 """Which session timeout a group should have, before anybody's bounds, and why that one.
 
 Sources in order, of which the first that has a value wins:
-1. `spec.sessionTimeout` in mode Fixed;
+1. `spec.sessionTimeout.seconds`;
 2. the fleet learner's recommendation, unless as many absences were measured here as are behind it;
 3. the measured absences (`absences.samples`); fewer than `SAMPLES_MIN` only where they ask for more than the estimate;
 4. the estimate from the pod template.
@@ -377,7 +377,7 @@ def judge_advice(
     if recommended_ms is None:
         return found.shown(f"it is to keep the present value ({because}){newer}")
     if not is_auto:
-        fixed = "spec.sessionTimeout.mode is Fixed; set it to Auto to use them"
+        fixed = "spec.sessionTimeout.seconds is set; remove it to use them"
         return found.shown(f"{recommended_ms} ms are recommended, and {fixed}{newer}")
     if is_rolled_back:
         return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
