@@ -169,6 +169,7 @@ def resolve_injected(
     scope: str,
     id_template: str,
     session_timeout_ms: int | None,
+    container: str = "",
 ) -> InjectedStatus:
     """Resolve the spec into what the admission policy injects.
 
@@ -178,6 +179,7 @@ def resolve_injected(
     scope: 8 hex digits, see `identifiers.identity_scope`.
     id_template: See `identifiers.resolve_template`.
     session_timeout_ms: In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
+    container: Receives the variables that name none; empty: the first one.
 
     Returns
     -------
@@ -188,9 +190,10 @@ def resolve_injected(
         method=method,
         id_template=id_template,
         session_timeout_ms=session_timeout_ms,
+        container=container,
         ids=[InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(client)],
-        env=_variables(client, id_template, has_timeout=session_timeout_ms is not None),
-        worker=_worker(client),
+        env=_variables(client, id_template, container, has_timeout=session_timeout_ms is not None),
+        worker=_worker(client, container),
     )
 
 
@@ -203,24 +206,24 @@ def options_may_be_absent(client: Client) -> bool:
     return client.type is ClientType.DEBEZIUM
 
 
-def _worker(client: Client) -> InjectedWorker | None:
+def _worker(client: Client, container: str) -> InjectedWorker | None:
     """Resolve what a Connect worker's container receives besides its variables; None where it is nothing."""
     is_injected, is_debezium = client.inject_agent, client.type is ClientType.DEBEZIUM
     if not is_injected and not is_debezium:
         return None
     return InjectedWorker(
-        container=client.container or "",
+        container=client.container or container,
         agent=is_injected,
         options_may_be_absent=options_may_be_absent(client),
         host_variable=_DEBEZIUM_HOST if is_debezium else "",
     )
 
 
-def _variables(client: Client, id_template: str, *, has_timeout: bool) -> list[InjectedEnv]:
+def _variables(client: Client, id_template: str, chosen: str, *, has_timeout: bool) -> list[InjectedEnv]:
     composes = not follows_annotation(client, id_template)
     variables: list[InjectedEnv] = []
     for entry in env_entries(client):
-        container = entry.container or ""
+        container = entry.container or chosen
         key = instance_id_annotation(entry.suffix)
         value = _composed(id_template, entry.suffix) if composes else None
         variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))

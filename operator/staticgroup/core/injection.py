@@ -18,6 +18,7 @@ from ..api.names import AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
 from ..api.resources.client import ClientType
 from ..api.resources.durable import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
+from .containers import consumer_container
 from .group import GroupView
 from .ids.first_issue import Obstacle, obstacle_to_first_ids
 from .ids.naming import drawn_scope, scheme_of
@@ -118,6 +119,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         method=method,
         id_template=template,
         session_timeout_ms=before.session_timeout_ms if before is not None else None,
+        container=_container(spec, snapshot, before),
     )
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
@@ -132,9 +134,20 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     )
 
 
+def _container(spec: StaticGroupSpec, snapshot: Snapshot, before: Injected | None) -> str:
+    """Return the container that receives the variables that name none; the one of before while no template is seen."""
+    if snapshot.workload is None or not snapshot.workload.containers:
+        return spec.client.container or (before.container if before is not None else "")
+    return consumer_container(spec.client, snapshot.workload.containers)
+
+
 def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
-    """Return the first container that needs variables and that no pod has; "" when there is none or it is not known."""
+    """Return the first container that needs variables and that no pod has; "" when there is none or it is not known.
+
+    Other webhooks add containers that no template shows, such as Dapr's daprd: those that live pods have count too.
+    """
     present = {c.name for c in snapshot.workload.containers} if snapshot.workload is not None else set()
+    present = present and present.union(*(p.started_containers for p in snapshot.pods))
     named = (entry.container for entry in env_entries(spec.client))
     return next((name for name in named if name and present and name not in present), "")
 
@@ -335,5 +348,5 @@ def with_init_container(spec: StaticGroupSpec, workload: WorkloadView | None) ->
 
 
 def _worker(spec: StaticGroupSpec, workload: WorkloadView) -> ContainerBudget | None:
-    name = spec.client.container
-    return next((c for c in workload.containers if name in (None, c.name)), None)
+    name = consumer_container(spec.client, workload.containers)
+    return next((c for c in workload.containers if c.name == name), None)

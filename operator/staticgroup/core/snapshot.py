@@ -129,12 +129,14 @@ class Injected:
     """What the operator allows the injection to write into the next pods (status.injected).
 
     Nothing is injected while it is absent, so no id exists before the pod watch was whole.
+    `container`: receives the variables that name none; "" for the first one, while the pod template is not known.
     """
 
     scope: str
     method: str
     id_template: str
     session_timeout_ms: int | None
+    container: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

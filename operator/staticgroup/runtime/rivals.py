@@ -152,9 +152,9 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision,
     if not others:
         return ()
     workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
-    first = workload.containers[0].name if workload is not None and workload.containers else ""
+    containers = workload.containers if workload is not None else ()
     found = (
-        collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), first_container=first)
+        collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), containers=containers)
         for k in others
     )
     return tuple(c for c in found if c is not None)

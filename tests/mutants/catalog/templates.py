@@ -98,7 +98,7 @@ TEMPLATES = (
         "container that is not named taken for another than the first",
         "core/ids/collisions.py",
         COLLISIONS,
-        ("(e.container or first_container, e.instance_id_name)", "(e.container, e.instance_id_name)"),
+        ("(e.container or chosen, e.instance_id_name)", "(e.container, e.instance_id_name)"),
     ),
     mutant(
         "removals of two StaticGroups that write one annotation go on",

@@ -48,7 +48,9 @@ class EnvEntry(ApiModel):
     """Name the variables of one consumer of the pod."""
 
     container: DnsLabel | None = Field(
-        None, description="Container that receives the variables. Default: the first container of the pod."
+        None,
+        description="Container that receives the variables. Default: the one that has the variable already, else the "
+        "first that is no known sidecar, such as istio-proxy; see status.injected.container.",
     )
     instance_id_name: EnvName = Field(
         "KAFKA_GROUP_INSTANCE_ID",
@@ -168,7 +170,9 @@ class Client(ApiModel):
         "verified, and removed as any other.",
     )
     container: DnsLabel | None = Field(
-        None, description="Container that receives the variables. Default: the first container of the pod."
+        None,
+        description="Container that receives the variables. Default: the one that has the variable already, else the "
+        "first that is no known sidecar, such as istio-proxy; see status.injected.container.",
     )
     concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] = Field(
         1,

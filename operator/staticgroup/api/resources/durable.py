@@ -102,6 +102,11 @@ class InjectedStatus(ApiModel):
         description="Session timeout that the next pod receives, in milliseconds; null: none is injected.",
         json_schema_extra=NULLABLE,
     )
+    container: Annotated[str, StringConstraints(max_length=63)] = Field(
+        "",
+        description="Container that receives the variables where spec.client names none: the one that has the variable "
+        "already, else the first that is no known sidecar; empty while the pod template is not known.",
+    )
     ids: Annotated[list[InjectedId], Field(min_length=1, max_length=INJECTED_IDS_MAX)] = Field(
         description="The ids of a pod, one for each of its consumers.", json_schema_extra=list_map("annotation")
     )

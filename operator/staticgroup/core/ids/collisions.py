@@ -5,11 +5,14 @@ The latter make no id in common, so another template changes nothing: the field 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...api.injection import env_entries, env_suffixes, instance_id_annotation
 from ...api.resources.client import Client, ClientType
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
+from ..containers import consumer_container
+from ..workload import ContainerBudget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +29,14 @@ class Collision:
     remedy: str
 
 
-def collision(mine: Client, theirs: Client, *, other: str, first_container: str) -> Collision | None:
+def collision(
+    mine: Client, theirs: Client, *, other: str, containers: Sequence[ContainerBudget]
+) -> Collision | None:
     """Tell what two StaticGroups of one StatefulSet would both write, and each field to change; None for nothing.
 
     Parameters
     ----------
-    other: namespace/name of the other one. first_container: of the pods, for entries that name none; or "".
+    other: namespace/name of the other one. containers: of the pod template.
 
     Notes
     -----
@@ -39,7 +44,7 @@ def collision(mine: Client, theirs: Client, *, other: str, first_container: str)
     """
     shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
     are_written = ClientType.OWN not in (mine.type, theirs.type)
-    both = sorted(_variables(mine, first_container) & _variables(theirs, first_container)) if are_written else []
+    both = sorted(_variables(mine, containers) & _variables(theirs, containers)) if are_written else []
     if not shared and not both:
         return None
     if shared:
@@ -73,6 +78,7 @@ def claim(theirs: StaticGroupSpec, *, other: str, has_issued: bool) -> str:
     return f"StaticGroup {other} is the older one and issues the same ids{when}"
 
 
-def _variables(client: Client, first_container: str) -> set[tuple[str, str]]:
+def _variables(client: Client, containers: Sequence[ContainerBudget]) -> set[tuple[str, str]]:
     """Return container and name of each variable that is given an id."""
-    return {(e.container or first_container, e.instance_id_name) for e in env_entries(client)}
+    chosen = consumer_container(client, containers)
+    return {(e.container or chosen, e.instance_id_name) for e in env_entries(client)}

@@ -95,6 +95,7 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.I
         scope=injected.scope,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
+        container=injected.container,
     )
 
 
@@ -154,6 +155,7 @@ def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:
         method=injected.method.value,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
+        container=injected.container,
     )
 
 
