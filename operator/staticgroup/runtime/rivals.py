@@ -145,7 +145,10 @@ def _carriers(
 
 
 def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision, ...]:
-    """Return what others of the same workload would write into its pods; a workload of another kind shares no pod."""
+    """Return what others of the same workload would write into its pods; a workload of another kind shares no pod.
+
+    One id may serve several Kafka groups: where another StaticGroup makes the same ids, both write the same.
+    """
     ref = mine.spec.workload_ref
     of_one_name = (k for k in stores.groups_of_workload(key[0], ref.name) if k != key and k in stores.groups)
     others = sorted(k for k in of_one_name if stores.groups[k].spec.workload_ref.kind == ref.kind)
@@ -156,8 +159,17 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision,
     found = (
         collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), containers=containers)
         for k in others
+        if not _makes_the_same_ids(mine, stores.groups[k])
     )
     return tuple(c for c in found if c is not None)
+
+
+def _makes_the_same_ids(mine: StaticGroup, other: StaticGroup) -> bool:
+    """Return True when every pod gets one id from both, by whatever its clients append in each group."""
+    template = resolved_template(mine)
+    is_unscoped = "{scope}" not in mine.spec.template  # a scope is of one StaticGroup, once it is drawn
+    is_one = is_unscoped and template is not None and template == resolved_template(other)
+    return is_one and env_suffixes(mine.spec.client) == env_suffixes(other.spec.client)
 
 
 def _own_ms(group: StaticGroup) -> int | None:
