@@ -42,7 +42,6 @@ class Reason(StrEnum):
     OBSERVING = "Observing"
     SUSPENDED = "Suspended"
     NOT_OBSERVED_YET = "NotObservedYet"
-    DEGRADED = "Degraded"
     CONFLICTING_STATIC_GROUPS = "ConflictingStaticGroups"
     # WorkloadFound
     WORKLOAD_EXISTS = "WorkloadExists"
@@ -82,6 +81,7 @@ class Reason(StrEnum):
     ALL_MEMBERS_JOINED = "AllMembersJoined"
     MEMBERS_AWAY = "MembersAway"
     MEMBERS_MISSING = "MembersMissing"
+    NOT_ROLLED_YET = "NotRolledYet"
     WORKERS_WITHOUT_AGENT = "WorkersWithoutAgent"
     GROUP_NOT_FOUND = "GroupNotFound"
     SUFFIX_MISMATCH = "SuffixMismatch"
@@ -132,11 +132,11 @@ def _yes(*types: ConditionType) -> Meaning:
 
 
 def _no(*types: ConditionType) -> Meaning:
-    return Meaning(ConditionStatus.FALSE, frozenset(types))
+    return Meaning(ConditionStatus.FALSE, frozenset((*types, ConditionType.READY)))  # Ready takes the cause over
 
 
 def _unknown(*types: ConditionType) -> Meaning:
-    return Meaning(ConditionStatus.UNKNOWN, frozenset(types))
+    return Meaning(ConditionStatus.UNKNOWN, frozenset((*types, ConditionType.READY)))
 
 
 _T = ConditionType
@@ -147,7 +147,6 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.OBSERVING: _yes(_T.READY),
         Reason.SUSPENDED: _no(_T.READY),
         Reason.NOT_OBSERVED_YET: _unknown(*_T),
-        Reason.DEGRADED: _no(_T.READY),
         Reason.CONFLICTING_STATIC_GROUPS: _no(_T.READY, _T.REMOVAL_SETTLED, _T.INJECTED),
         Reason.WORKLOAD_EXISTS: _yes(_T.WORKLOAD_FOUND),
         Reason.WORKLOAD_NOT_FOUND: _no(_T.WORKLOAD_FOUND),
@@ -182,6 +181,7 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.ALL_MEMBERS_JOINED: _yes(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.MEMBERS_MISSING: _no(_T.MEMBERSHIP_COMPLETE),
+        Reason.NOT_ROLLED_YET: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.WORKERS_WITHOUT_AGENT: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
         Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),

@@ -9,7 +9,7 @@ from ...api import remedies
 from ...api.protocols import RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.client import ClientType
-from ...api.resources.staticgroup import Removal, StaticGroupSpec
+from ...api.resources.staticgroup import Mode, Removal, StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
 from ..ids.own_ids import OwnIds
@@ -62,7 +62,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _misled(snapshot, plan, missing, len(wanted))
         or without_agent(table, missing, agent)
         or _fencing(wanted)
-        or _absent_members(group, table, wanted, snapshot.namespace, agent)
+        or _absent_members(group, table, wanted, snapshot.namespace, agent, spec.mode)
     )
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
     if found:
@@ -161,7 +161,7 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
 
 
 def _absent_members(
-    group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str
+    group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str, mode: Mode
 ) -> Finding | None:
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and wanted:
@@ -174,7 +174,8 @@ def _absent_members(
         )
     first = min((seat.standing for seat in wanted if seat.standing in _LASTING), key=_LASTING.index, default=None)
     if first is not None:
-        return _lasting([seat for seat in wanted if seat.standing is first], len(wanted), table, namespace, agent)
+        seats = [seat for seat in wanted if seat.standing is first]
+        return _lasting(seats, len(wanted), table, namespace, agent, mode)
     away = [seat for seat in wanted if seat.standing is Standing.AWAY]
     if away:
         return Finding(
@@ -194,14 +195,17 @@ def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -
     return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
 
 
-def _lasting(seats: Sequence[Seat], expected: int, table: SeatTable, namespace: str, agent: str) -> Finding:
+def _lasting(
+    seats: Sequence[Seat], expected: int, table: SeatTable, namespace: str, agent: str, mode: Mode
+) -> Finding:  # fmt: skip
     """Say why members are not in the group that do not join by themselves."""
     pod, many = seats[0].pod_name, f"{len(seats)} of {expected} members"
     workload_name = pod.rpartition("-")[0]
+    roll = "See Injected."
+    if mode is Mode.OBSERVE:
+        roll = "In mode Observe no id is injected: set spec.mode to Manage, then roll the workload."
     sentence, remedy = {
-        Standing.UNISSUED: (
-            f"{many} cannot be identified, because their pods run without their ids: see Injected.", ""
-        ),
+        Standing.UNISSUED: (f"{many} are not static yet, because their pods run without their ids.", roll),
         Standing.LOCKED_OUT: (
             f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod "
             f"{pod}",
@@ -220,7 +224,8 @@ def _lasting(seats: Sequence[Seat], expected: int, table: SeatTable, namespace: 
             f"See why with kubectl -n {namespace} describe statefulset {workload_name}",
         ),
     }[seats[0].standing]
-    return Finding(kind=_COMPLETE, reason=Reason.MEMBERS_MISSING, sentence=sentence, remedy=remedy)
+    reason = Reason.NOT_ROLLED_YET if seats[0].standing is Standing.UNISSUED else Reason.MEMBERS_MISSING
+    return Finding(kind=_COMPLETE, reason=reason, sentence=sentence, remedy=remedy)
 
 
 # every departed member is gone

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -142,9 +143,7 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
     pending = [by_kind[kind] for kind in kinds if by_kind[kind].status is not ConditionStatus.TRUE]
     lasting = next((part for part in pending if not part.is_transient), None)
     if lasting is not None:
-        sentence = f"{lasting.kind} ({lasting.reason}): {lasting.sentence}"
-        status, remedy = lasting.status, lasting.remedy
-        return Finding(kind=_T.READY, reason=Reason.DEGRADED, status=status, sentence=sentence, remedy=remedy)
+        return replace(lasting, kind=_T.READY, sentence=f"{lasting.kind}: {lasting.sentence}")
     if is_observing:
         return Finding(
             kind=_T.READY,
