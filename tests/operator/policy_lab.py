@@ -12,7 +12,7 @@ from live_cluster import Kubectl
 
 from staticgroup.api import names, policy
 from staticgroup.api.identifiers import resolve_template
-from staticgroup.api.injection import identity_of, resolve_injected
+from staticgroup.api.injection import resolve_injected
 from staticgroup.api.resources.durable import InjectedMethod
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
@@ -53,7 +53,7 @@ class Lab:
     namespace: str
 
     def group(
-        self, workload: str, *, spec: dict[str, Any] | None = None, identity: dict[str, Any] | None = None,
+        self, workload: str, *, spec: dict[str, Any] | None = None, client: dict[str, Any] | None = None,
         session_timeout_ms: int | None = 45_000, method: InjectedMethod | None = InjectedMethod.POLICY,
         template: str = "{podName}.{scope}",
     ) -> None:  # fmt: skip
@@ -61,7 +61,7 @@ class Lab:
         metadata = {"name": workload, "namespace": self.namespace}
         body = {"apiVersion": names.API_VERSION, "kind": "StaticGroup", "metadata": metadata}
         base = {"workloadRef": {"name": workload}, "connectionRef": {"name": "kafka"}, "groupId": "g"}
-        wish = base | {"identity": identity or {}} | (spec or {})
+        wish = base | {"client": client or {}} | (spec or {})
         self.kubectl.apply(body | {"spec": wish})
         if method is None:
             return
@@ -69,7 +69,7 @@ class Lab:
             template, namespace=self.namespace, workload_name=workload, group_name=workload, scope=SCOPE
         )
         issued = resolve_injected(
-            identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope=SCOPE, id_template=resolved,
+            StaticGroupSpec.model_validate(wish).client, method=method, scope=SCOPE, id_template=resolved,
             session_timeout_ms=session_timeout_ms,
         )  # fmt: skip
         status = StaticGroupStatus(injected=issued).to_wire()

@@ -162,7 +162,7 @@ def of_story(name: str, page: Page) -> None:
         await story.tell(world)
         await asyncio.sleep(5)
 
-    play(page, tell, protocol=story.protocol, replicas=story.replicas, spec={"crashRelease": story.crash_release})
+    play(page, tell, protocol=story.protocol, replicas=story.replicas, spec={"removal": story.removal})
 
 
 async def lost_rights(world: World) -> None:
@@ -226,7 +226,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus,
             play(page, silence, replicas=3)
             play(page, lost_policy, replicas=2)
             low = BrokerSettings(group_max_session_timeout_ms=20_000)
-            play(page, low_bound, replicas=1, brokers=low, spec={"sessionTimeout": {"mode": "Fixed", "seconds": 60}})
+            play(page, low_bound, replicas=1, brokers=low, spec={"sessionTimeout": {"seconds": 60}})
             yield prometheus, begin_s
 
 

@@ -152,31 +152,3 @@ def test_policy_that_is_applied_again_differs_in_nothing(kubectl: Kubectl, polic
         assert_no_difference(kubectl, body, manager, live(kubectl, body))
     finally:
         kubectl.run("delete", body["kind"], name, "--wait=false")
-
-
-# the scope of the ids ------------------------------------------------------------------------------------------------
-
-
-def test_existing_staticgroup_takes_the_scope_that_its_status_says_and_no_other(
-    kubectl: Kubectl, namespace: str
-) -> None:
-    spec: Json = {"workloadRef": {"name": "orders"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
-    body: Json = {
-        "apiVersion": "staticgroup.io/v1alpha1", "kind": "StaticGroup",
-        "metadata": {"name": "adopts-its-scope", "namespace": namespace}, "spec": spec,
-    }  # fmt: skip
-    apply(kubectl, body, "argocd-controller")
-    reported(kubectl, body)
-    drawn = live(kubectl, body)["status"]["injected"]["scope"]
-    other = body | {"spec": spec | {"identity": {"scope": "0ddba115" if drawn != "0ddba115" else "5ca1ab1e"}}}
-    command = ("apply", "--server-side", "--field-manager=argocd-controller", "-f", "-")
-    refused = kubectl.run(*command, stdin=json.dumps(other))
-    assert refused.returncode != 0
-    assert "spec.identity.scope can be written later only as status.injected.scope says" in refused.stderr
-    written = body | {"spec": spec | {"identity": {"scope": drawn}}}
-    assert apply(kubectl, written, "argocd-controller")["spec"]["identity"]["scope"] == drawn
-    for changed in (other, body):
-        refused = kubectl.run(*command, stdin=json.dumps(changed))
-        assert "spec.identity.scope is immutable and stays" in refused.stderr
-    reported(kubectl, written)
-    assert_no_difference(kubectl, written, "argocd-controller", live(kubectl, written))

@@ -74,8 +74,8 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
     ("path", "text"),
     [
         ("ksg.spec.removal", "every pod that was there when it joined has ended"),
-        ("ksg.spec.removal.holdSeconds", "Seconds to wait after the ordinal left the wanted range"),
-        ("ksg.spec.identity.template", "Placeholders: {podName}"),
+        ("ksg.spec.client.concurrency", "Kafka Streams' num.stream.threads or Spring's concurrency"),
+        ("ksg.spec.idTemplate", "Placeholders: {podName}"),
         ("ksg.status.injected", "the admission policy reads this"),
         ("ksg.status.suspects", "pods whose processes may live unseen"),
         ("ckconn.spec.allowedNamespaces", "no member is removed"),

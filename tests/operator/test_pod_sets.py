@@ -201,7 +201,7 @@ def declare(kubectl: Kubectl, namespace: str) -> None:
     kubectl.apply(
         {"apiVersion": api, "kind": "KafkaConnection", "metadata": here | {"name": "kafka"}, "spec": connection}
     )
-    common = {"connectionRef": {"name": "kafka"}, "protocol": "Classic"}
+    common = {"connectionRef": {"name": "kafka"}, "groupProtocol": "Classic"}
     ref = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET}
     kubectl.apply(
         {

@@ -60,9 +60,9 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], Env]] = {
     "only-ours": ({}, [a_container("app", OWN_TIMEOUT, OWN_ID)], {"app": GENERIC}),
     "first-by-default": ({}, [a_container("app"), a_container("proxy")], {"app": GENERIC, "proxy": []}),
     "named": (
-        {"identity": {"container": "app"}}, [a_container("proxy"), a_container("app")], {"app": GENERIC, "proxy": []},
+        {"client": {"container": "app"}}, [a_container("proxy"), a_container("app")], {"app": GENERIC, "proxy": []},
     ),
-    "twentieth": ({"identity": {"container": "c19"}}, CROWD, {"c19": GENERIC, "c0": []}),
+    "twentieth": ({"client": {"container": "c19"}}, CROWD, {"c19": GENERIC, "c0": []}),
     # KIP-848 clients refuse to start with session.timeout.ms.
     "no-timeout": (
         {"session_timeout_ms": None}, [a_container("app", OWN_TIMEOUT)], {"app": [*GENERIC[:2], OWN_TIMEOUT]},
@@ -79,7 +79,7 @@ CASES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], Env]] = {
         {"template": "{workloadName}_{ordinal}.{scope}"}, [a_container("app", FORGED)], {"app": [*BY_ANNOTATION, FORGED]},
     ),
     "spring": (
-        {"identity": {"preset": "SpringBoot"}}, [a_container("app")],
+        {"client": {"type": "SpringBoot"}}, [a_container("app")],
         {"app": [POD_NAME, composed(f"{SPRING}GROUP_INSTANCE_ID"), reads(f"{SPRING}SESSION_TIMEOUT_MS", TIMEOUT_KEY)]},
     ),
 }  # fmt: skip
@@ -132,7 +132,7 @@ def test_several_consumers_of_a_pod_get_an_id_each(lab: Lab) -> None:
         {"container": "b", "suffix": "-audit.log", "instanceIdName": "AUDIT_ID", "sessionTimeoutName": ""},
         {"container": "a", "suffix": "", "instanceIdName": "THIRD_ID"},
     ]
-    lab.group("several", identity={"env": entries})
+    lab.group("several", client={"type": "Custom", "env": entries})
     containers = [{"name": "a", "image": "a"}, {"name": "b", "image": "b"}]
     body = lab.pod("several", 2, containers=containers)
     pod = lab.admit_with_id(body, f"several-2.{SCOPE}")
@@ -157,17 +157,17 @@ def test_the_ordinal_of_the_label_fills_the_template(lab: Lab) -> None:
 def test_two_groups_of_one_workload_share_the_variable_with_the_pods_name(lab: Lab) -> None:
     """The policy runs once for each; the second run finds the variables of the first."""
     lab.group("shared")
-    identity = {"env": [{"suffix": "-b", "instanceIdName": "B_INSTANCE_ID", "sessionTimeoutName": ""}]}
-    lab.group("shared-b", spec={"workloadRef": {"name": "shared"}}, identity=identity)
+    env = [{"suffix": "-b", "instanceIdName": "B_INSTANCE_ID", "sessionTimeoutName": ""}]
+    lab.group("shared-b", spec={"workloadRef": {"name": "shared"}}, client={"type": "Custom", "env": env})
 
     def look() -> dict[str, Any] | None:
         admitted = lab.admit(lab.pod("shared"))
         keys = {ID_KEY, f"{ID_KEY}.b"}
         return admitted if keys <= admitted["metadata"].get("annotations", {}).keys() else None
 
-    env = env_of(until(look, deadline_s=30, what="both ids"), "app")
-    assert env[0] == POD_NAME
-    assert sorted(env[1:], key=lambda entry: entry["name"]) == [composed("B_INSTANCE_ID", "-b"), *GENERIC[1:]]
+    found = env_of(until(look, deadline_s=30, what="both ids"), "app")
+    assert found[0] == POD_NAME
+    assert sorted(found[1:], key=lambda entry: entry["name"]) == [composed("B_INSTANCE_ID", "-b"), *GENERIC[1:]]
 
 
 def test_the_largest_pod_stays_within_the_cost_that_the_api_server_allows(lab: Lab) -> None:
@@ -176,7 +176,7 @@ def test_the_largest_pod_stays_within_the_cost_that_the_api_server_allows(lab: L
         {"container": "c19", "suffix": f"-{n}", "instanceIdName": f"INSTANCE_ID_{n}", "sessionTimeoutName": f"T_{n}"}
         for n in range(8)
     ]
-    lab.group("large", identity={"env": entries})
+    lab.group("large", client={"type": "Custom", "env": entries})
     env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(100)]
     containers = [{"name": f"c{n}", "image": "app", "env": env} for n in range(policy.CONTAINERS_MAX)]
 
@@ -225,12 +225,12 @@ def test_annotations_that_are_there_already_stay(lab: Lab) -> None:
     assert pod["metadata"]["annotations"]["keep"] == "me"
 
 
-@pytest.mark.parametrize("spec", [{"mode": "Observe"}, {"suspend": True}], ids=["observed", "suspended"])
-def test_a_group_that_stops_being_managed_stops_injecting(lab: Lab, spec: dict[str, Any]) -> None:
-    workload = f"stopping-{next(iter(spec)).lower()}"
+@pytest.mark.parametrize("mode", ["Observe", "Suspended"])
+def test_a_group_that_stops_being_managed_stops_injecting(lab: Lab, mode: str) -> None:
+    workload = f"stopping-{mode.lower()}"
     lab.group(workload)
     lab.admit_with_id(lab.pod(workload), f"{workload}-0.{SCOPE}")
-    lab.group(workload, spec=spec)
+    lab.group(workload, spec={"mode": mode})
     assert env_of(lab.admit_untouched(lab.pod(workload)), "app") == []
 
 

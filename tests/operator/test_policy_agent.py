@@ -51,8 +51,8 @@ def lab(request: pytest.FixtureRequest, kubectl: Kubectl, crds: str) -> Iterator
         yield made
 
 
-def workers(lab: Lab, workload: str, **identity: Any) -> None:
-    lab.group(workload, spec={"role": "Connect"}, identity={"agent": "Inject"} | identity)
+def workers(lab: Lab, workload: str, **client: Any) -> None:
+    lab.group(workload, client={"type": "Connect", "injectAgent": True} | client)
 
 
 def worker(lab: Lab, workload: str, *env: dict[str, Any], **changes: Any) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def test_options_that_cannot_be_extended_keep_the_agent_out_whole(
 
 
 def test_options_that_may_come_from_elsewhere_are_not_replaced_in_debeziums_image_either(lab: Lab) -> None:
-    workers(lab, "elsewhere", preset="Debezium")
+    workers(lab, "elsewhere", type="Debezium")
     assert agent_of(admitted(lab, worker(lab, "elsewhere"))) == all_of_it(OPTION)
     assert agent_of(admitted(lab, worker(lab, "elsewhere", container=FROM_ELSEWHERE))) == nothing_but()
 
@@ -197,10 +197,10 @@ def test_a_name_or_place_that_is_taken_keeps_the_agent_out_whole(lab: Lab, chang
     assert len(found["mounts"]) == len(body["spec"]["containers"][0].get("volumeMounts", []))
 
 
-@pytest.mark.parametrize("identity", [{}, {"preset": "Debezium"}], ids=["plain", "debezium"])
-def test_a_second_admission_changes_nothing(lab: Lab, identity: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", ["Connect", "Debezium"])
+def test_a_second_admission_changes_nothing(lab: Lab, kind: str) -> None:
     """As after another webhook's change (reinvocationPolicy IfNeeded), or of a pod that is copied."""
-    workers(lab, "again", **identity)
+    workers(lab, "again", type=kind)
     once = admitted(lab, worker(lab, "again", {"name": "KAFKA_OPTS", "value": "-Xint"}, subdomain="connect"))
     twice = lab.admit({"apiVersion": "v1", "kind": "Pod", "metadata": _kept(once), "spec": once["spec"]})
     assert twice["spec"] == once["spec"]
@@ -215,7 +215,7 @@ def test_two_groups_of_one_workload_bring_it_once(lab: Lab) -> None:
     """The policy runs once for each, in one request."""
     workers(lab, "shared")
     lab.group(
-        "shared-b", spec={"role": "Connect", "workloadRef": {"name": "shared"}}, identity={"agent": "Inject"},
+        "shared-b", spec={"workloadRef": {"name": "shared"}}, client={"type": "Connect", "injectAgent": True},
         template="b.{podName}",
     )  # fmt: skip
 
@@ -237,7 +237,7 @@ def test_a_pod_that_runs_as_root_gets_an_unprivileged_init_container(lab: Lab) -
 
 
 def test_provided_agents_are_not_injected(lab: Lab) -> None:
-    lab.group("provided", spec={"role": "Connect"})
+    workers(lab, "provided", injectAgent=False)
     pod = admitted(lab, worker(lab, "provided", EMPTY))
     assert agent_of(pod) == nothing_but(EMPTY)
     assert env_of(pod, "connect") == [*IDS, EMPTY]
@@ -246,16 +246,15 @@ def test_provided_agents_are_not_injected(lab: Lab) -> None:
 HOST = {"name": "ADVERTISED_HOST_NAME", "value": "$(STATICGROUP_POD_NAME).connect."}
 
 
-@pytest.mark.parametrize("agent", ["Inject", "Provided"])
-def test_debeziums_image_gets_the_pods_name_and_needs_no_options(lab: Lab, agent: str) -> None:
-    workers(lab, f"debezium-{agent.lower()}", preset="Debezium", agent=agent)
-    pod = admitted(
-        lab, worker(lab, f"debezium-{agent.lower()}", {"name": "GROUP_ID", "value": "g"}, subdomain="connect")
-    )
+@pytest.mark.parametrize("is_injected", [True, False], ids=["injected", "provided"])
+def test_debeziums_image_gets_the_pods_name_and_needs_no_options(lab: Lab, is_injected: bool) -> None:
+    workload = "debezium-injected" if is_injected else "debezium-provided"
+    workers(lab, workload, type="Debezium", injectAgent=is_injected)
+    pod = admitted(lab, worker(lab, workload, {"name": "GROUP_ID", "value": "g"}, subdomain="connect"))
     host = HOST | {"value": f"{HOST['value']}{lab.namespace}.svc"}
-    options = [{"name": "KAFKA_OPTS", "value": OPTION}] if agent == "Inject" else []
+    options = [{"name": "KAFKA_OPTS", "value": OPTION}] if is_injected else []
     assert env_of(pod, "connect") == [*IDS, {"name": "GROUP_ID", "value": "g"}, *options, host]
-    assert agent_of(pod) == (all_of_it(OPTION) if agent == "Inject" else nothing_but())
+    assert agent_of(pod) == (all_of_it(OPTION) if is_injected else nothing_but())
 
 
 @pytest.mark.parametrize(
@@ -270,7 +269,7 @@ def test_debeziums_image_gets_the_pods_name_and_needs_no_options(lab: Lab, agent
 def test_debeziums_image_keeps_the_name_that_it_has(
     lab: Lab, env: list[dict[str, Any]], changes: dict[str, Any]
 ) -> None:
-    workers(lab, "addressed", preset="Debezium")
+    workers(lab, "addressed", type="Debezium")
     pod = admitted(lab, worker(lab, "addressed", *env, **{"subdomain": "connect"} | changes))
     assert [e for e in env_of(pod, "connect") if e["name"] == "ADVERTISED_HOST_NAME"] == env
 
@@ -313,7 +312,7 @@ def test_a_guaranteed_pod_stays_one(lab: Lab) -> None:
 
 
 def test_the_largest_worker_stays_within_the_cost_that_the_api_server_allows(lab: Lab) -> None:
-    workers(lab, "large", container="c19", preset="Debezium")
+    workers(lab, "large", container="c19", type="Debezium")
     env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(200)]
     mounts = [{"name": f"v{n}", "mountPath": f"/v{n}"} for n in range(40)]
     containers = [

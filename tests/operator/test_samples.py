@@ -7,7 +7,7 @@ import pytest
 import yaml
 from live_cluster import REPOSITORY, Kubectl
 
-from staticgroup.api.injection import env_entries, identity_of
+from staticgroup.api.injection import env_entries
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from support.streams.deployment import STATIC
 
@@ -35,7 +35,7 @@ def test_a_sample_of_a_framework_is_one_group_of_one_workload_that_reads_what_is
         == bodies["StatefulSet"]["metadata"]["name"]
         == bodies["StatefulSet"]["spec"]["serviceName"]
     )
-    (entry,) = env_entries(identity_of(spec))
+    (entry,) = env_entries(spec.client)
     assert entry.container in (None, pods["containers"][0]["name"])
     read = set(re.findall(r"\$\{(\w+)", text))
     assert read in (set(), {entry.instance_id_name, entry.session_timeout_name})

@@ -12,10 +12,9 @@ from staticgroup.api.identifiers import (
     IdScheme,
     InvalidInstanceIdError,
     Ordinal,
-    SuffixStyle,
     TooManyIdsError,
-    client_suffixes,
     identity_scope,
+    numbered_suffixes,
     resolve_template,
     validate_instance_id,
 )
@@ -33,9 +32,8 @@ def schemes(draw: st.DrawFn) -> IdScheme:
     before, after = (draw(st.lists(literals | pods_own, max_size=2)) for _ in range(2))
     template = "".join([*before, draw(pods_own), *after])
     env = tuple(draw(st.lists(suffix_texts, min_size=1, max_size=3, unique=True)))
-    style = draw(st.sampled_from([SuffixStyle.NONE, SuffixStyle.STREAMS, SuffixStyle.SPRING, SuffixStyle.CUSTOM]))
-    custom = draw(st.lists(suffix_texts.filter(bool), min_size=1, max_size=3, unique=True))
-    added = client_suffixes(style, draw(st.integers(1, 12)), custom)
+    numbered = st.builds(numbered_suffixes, st.integers(0, 1), st.integers(1, 12))
+    added = draw(numbered | st.lists(suffix_texts, min_size=1, max_size=3, unique=True).map(tuple))
     assume(len({a + b for a in env for b in added}) == len(env) * len(added))
     name = draw(workload_names)
     return IdScheme(template=template, workload_name=name, env_suffixes=env, suffixes=added)
@@ -110,25 +108,6 @@ def test_an_id_that_the_broker_refuses_is_refused(text: str, why: str) -> None:
     """TopicTest.shouldThrowOnInvalidTopicNames of Kafka; a regular expression's $ would let the newline through."""
     with pytest.raises(InvalidInstanceIdError, match=why):
         validate_instance_id(text)
-
-
-def test_streams_counts_from_one_and_spring_from_zero() -> None:
-    """StreamThread.create names threads from 1; Spring's concurrent container its children from 0."""
-    assert client_suffixes(SuffixStyle.STREAMS, 3) == ("-1", "-2", "-3")
-    assert client_suffixes(SuffixStyle.SPRING, 3) == ("-0", "-1", "-2")
-    assert client_suffixes(SuffixStyle.NONE, 1) == ("",)
-    assert client_suffixes(SuffixStyle.CUSTOM, 2, ["-in", "-out"]) == ("-in", "-out")
-
-
-def test_both_append_it_to_a_single_member_too() -> None:
-    """StreamsConfig.getMainConsumerConfigs; ConcurrentMessageListenerContainer.alwaysClientIdSuffix, which is true."""
-    assert client_suffixes(SuffixStyle.STREAMS, 1) == ("-1",)
-    assert client_suffixes(SuffixStyle.SPRING, 1) == ("-0",)
-
-
-def test_auto_says_nothing_by_itself() -> None:
-    with pytest.raises(ValueError, match="resolve it by the preset"):
-        client_suffixes(SuffixStyle.AUTO, 1)
 
 
 @given(

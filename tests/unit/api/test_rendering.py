@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.injection import identity_of, resolve_injected
+from staticgroup.api.injection import resolve_injected
 from staticgroup.api.rendering import AgentImage, is_meant, json_patch, rendered
+from staticgroup.api.resources.client import Client
 from staticgroup.api.resources.durable import InjectedMethod
-from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
 Json = dict[str, Any]
 SCOPE = "3fa9c1d2"
@@ -19,11 +19,10 @@ ID, TIMEOUT = names.INSTANCE_ID_ANNOTATION, names.SESSION_TIMEOUT_ANNOTATION
 OPTION = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
 
 
-def injected(identity: Json | None = None, *, timeout_ms: int | None = 45_000, **spec: Any) -> Json:
-    wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity or {}}
+def injected(**client: Any) -> Json:
     return resolve_injected(
-        identity_of(StaticGroupSpec.model_validate(wish | spec)), method=InjectedMethod.POLICY, scope=SCOPE,
-        id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=timeout_ms,
+        Client.model_validate(client), method=InjectedMethod.POLICY, scope=SCOPE,
+        id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=45_000,
     ).to_wire()
 
 
@@ -66,10 +65,10 @@ def test_a_withdrawn_timeout_leaves_the_users_own() -> None:
     assert pod["spec"]["containers"][0]["env"][-1] == own
 
 
-@pytest.mark.parametrize("preset", ["Connect", "Debezium"])
-def test_what_is_rendered_twice_is_rendered_once(preset: str) -> None:
+@pytest.mark.parametrize("kind", ["Connect", "Debezium"])
+def test_what_is_rendered_twice_is_rendered_once(kind: str) -> None:
     """An API server calls again after another injector (reinvocationPolicy IfNeeded)."""
-    status = injected({"agent": "Inject", "preset": preset}, role="Connect")
+    status = injected(type=kind, injectAgent=True)
     before = a_pod(env=[{"name": "KAFKA_OPTS", "value": "-Xint"}])
     before["spec"]["subdomain"] = "headless"
     once = rendered(before, status, IMAGE)
@@ -78,7 +77,7 @@ def test_what_is_rendered_twice_is_rendered_once(preset: str) -> None:
     env = {e["name"]: e.get("value") for e in once["spec"]["containers"][0]["env"]}
     assert env["KAFKA_OPTS"] == f"-Xint {OPTION}"
     assert env.get("ADVERTISED_HOST_NAME") == (
-        f"$({names.POD_NAME_VARIABLE}).headless.prod.svc" if preset == "Debezium" else None
+        f"$({names.POD_NAME_VARIABLE}).headless.prod.svc" if kind == "Debezium" else None
     )
 
 
@@ -95,7 +94,7 @@ def test_what_is_rendered_twice_is_rendered_once(preset: str) -> None:
     ids=["absent", "reference", "has it", "twice", "mount above", "name taken"],
 )
 def test_the_agent_comes_whole_or_not_at_all(spoil: Json) -> None:
-    status = injected({"agent": "Inject"}, role="Connect")
+    status = injected(type="Connect", injectAgent=True)
     able = rendered(a_pod(env=[{"name": "KAFKA_OPTS"}]), status, IMAGE)["spec"]
     assert [c["name"] for c in able["initContainers"]] == [v["name"] for v in able["volumes"]] == [names.AGENT_NAME]
     before = a_pod(**spoil)
@@ -107,7 +106,7 @@ def test_the_agent_comes_whole_or_not_at_all(spoil: Json) -> None:
 
 
 def test_the_patch_makes_the_rendered_pod_and_nothing_is_edited_in_place() -> None:
-    status = injected({"agent": "Inject"}, role="Connect")
+    status = injected(type="Connect", injectAgent=True)
     before = a_pod(env=[{"name": "KAFKA_OPTS"}])
     before["metadata"]["annotations"] = {"a/b~c": "1"}
     kept = copy.deepcopy(before)
@@ -118,7 +117,12 @@ def test_the_patch_makes_the_rendered_pod_and_nothing_is_edited_in_place() -> No
 
 @pytest.mark.parametrize(
     ("change", "is_ours"),
-    [({}, True), ({"mode": "Observe"}, False), ({"suspend": True}, False), ({"workloadRef": {"name": "other"}}, False)],
+    [
+        ({}, True),
+        ({"mode": "Observe"}, False),
+        ({"mode": "Suspended"}, False),
+        ({"workloadRef": {"name": "other"}}, False),
+    ],
 )
 def test_only_a_managed_group_of_the_workload_injects(change: Json, is_ours: bool) -> None:
     assert is_meant(a_pod(), a_group(injected(), **change), InjectedMethod.POLICY) is is_ours

@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from staticgroup.api.protocols import ProtocolChoice, RoleChoice
+from staticgroup.api.resources.client import ClientType
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from staticgroup.api.resources.durable import Settling
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
-from staticgroup.api.resources.staticgroup import StaticGroup
+from staticgroup.api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
 from support.full_status import at_default, full_status
 from support.manifests import accepted
@@ -30,19 +32,35 @@ def test_the_shortest_object_is_defaulted_at_every_level() -> None:
     spec = StaticGroup.from_wire(MINIMAL).spec.to_wire()
     assert spec == MINIMAL["spec"] | {
         "mode": "Manage",
-        "suspend": False,
         "workloadRef": {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web"},
         "connectionRef": {"kind": "KafkaConnection", "name": "kafka"},
-        "role": "Consumer",
-        "protocol": "Auto",
-        "identity": {
-            "template": "{podName}.{scope}", "exclusive": False, "membersPerPod": 1, "suffix": "Auto",
-            "preset": "Generic", "env": [], "method": "Auto", "agent": "Provided",
-        },
-        "sessionTimeout": {"mode": "Auto", "headroomPercent": 50, "percentile": 95, "writeGroupConfig": False},
-        "removal": {"policy": "WhenDead", "holdSeconds": 0, "maxPercentOfGroup": 100},
-        "crashRelease": "Report",
+        "groupProtocol": "Auto",
+        "client": {"type": "Generic", "concurrency": 1, "suffixes": [], "env": [], "injectAgent": False},
+        "assumeExclusive": False,
+        "sessionTimeout": {"writeGroupConfig": False},
+        "removal": "Departed",
+        "onTopicChange": "Rebalance",
     }
+
+
+@pytest.mark.parametrize("protocol", ProtocolChoice)
+@pytest.mark.parametrize("kind", ClientType)
+def test_what_the_members_are_follows_from_their_client(kind: ClientType, protocol: ProtocolChoice) -> None:
+    spec = StaticGroupSpec.model_validate(MINIMAL["spec"] | {"client": {"type": kind}, "groupProtocol": protocol})
+    if kind in (ClientType.CONNECT, ClientType.DEBEZIUM):
+        assert spec.role is RoleChoice.CONNECT
+    else:
+        is_streams = kind is ClientType.KAFKA_STREAMS or protocol is ProtocolChoice.STREAMS
+        assert spec.role is (RoleChoice.STREAMS if is_streams else RoleChoice.CONSUMER)
+
+
+@pytest.mark.parametrize("kind", ClientType)
+def test_a_template_that_is_left_out_has_the_scope_where_the_operator_issues_the_ids(kind: ClientType) -> None:
+    body = MINIMAL["spec"] | {"client": {"type": kind}}
+    default = "{podName}" if kind is ClientType.OWN else "{podName}.{scope}"
+    assert StaticGroupSpec.model_validate(body).template == default
+    written = body | {"idTemplate": "{workloadName}-{ordinal}"}
+    assert StaticGroupSpec.model_validate(written).template == "{workloadName}-{ordinal}"
 
 
 @pytest.mark.parametrize("body", VALID.values(), ids=VALID)
@@ -91,11 +109,20 @@ def test_a_field_of_a_newer_version_is_ignored() -> None:
 
 def test_models_cannot_be_changed() -> None:
     with pytest.raises(ValidationError):
-        StaticGroup.from_wire(MINIMAL).spec.suspend = True  # type: ignore[misc]
+        StaticGroup.from_wire(MINIMAL).spec.mode = Mode.SUSPENDED  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(
-    "change", [{"groupId": ""}, {"groupId": "g" * 250}, {"mode": "Dry"}, {"removal": {"holdSeconds": 3601}}]
+    "change",
+    [
+        {"groupId": ""},
+        {"groupId": "g" * 250},
+        {"mode": "Dry"},
+        {"removal": "Always"},
+        {"sessionTimeout": {"seconds": 1801}},
+        {"client": {"concurrency": 65}},
+        {"client": {"suffixes": ["0"]}},
+    ],
 )
 def test_a_value_out_of_bounds_is_refused_without_an_api_server_too(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -127,6 +127,6 @@ def test_what_is_to_be_set_on_a_group_is_shown_with_why() -> None:
     bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=45_000)
     group_of = group(member(0), member(1), group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5)
     snapshot = departure(group=group_of, bounds=bounds)
-    text = words(snapshot, wish=spec(protocol="Consumer", sessionTimeout={"writeGroupConfig": True}))
+    text = words(snapshot, wish=spec(groupProtocol="Consumer", sessionTimeout={"writeGroupConfig": True}))
     assert "To be set on the group: consumer.session.timeout.ms=115000." in text
     assert "(Structural, Structural): 75000 ms is the estimate from the pod template; no absence was measured yet." in text

@@ -45,14 +45,14 @@ def test_runs_are_recorded_while_the_group_cannot_be_read() -> None:
 
 def test_every_member_of_a_pod_goes_down_with_its_process() -> None:
     """Kafka Streams and Spring make several consumers of one id."""
-    threads = spec(identity={"suffix": "Streams", "membersPerPod": 3})
+    threads = spec(client={"type": "KafkaStreams", "concurrency": 3})
     facts = Observer().look(running(), runs=[change()], spec=threads)
     assert [f.data.model_dump()["instance_id"] for f in facts] == [f"{id_of(1)}-{n}" for n in (1, 2, 3)]
     assert len({f.id for f in facts}) == 3
 
 
 def test_ids_of_a_container_are_those_of_the_entries_that_name_it() -> None:
-    two = spec(identity={"env": [{"suffix": "-a"}, {"suffix": "-b", "container": "side"}]})
+    two = spec(client={"type": "Custom", "env": [{"suffix": "-a"}, {"suffix": "-b", "container": "side"}]})
     both = (f"{id_of(1)}-a", f"{id_of(1)}-b")
     for container, is_first, expected in (("app", True, both[:1]), ("side", False, both[1:]), ("proxy", False, ())):
         facts = Observer().look(running(), runs=[change(*both, container=container, is_first=is_first)], spec=two)
@@ -65,7 +65,7 @@ def test_pod_without_our_id_is_not_ours() -> None:
 
 def test_timeout_of_a_kip848_member_is_the_groups() -> None:
     """KIP-848: the group has one value; a pod's own value is not in force."""
-    consumer = spec(protocol="Consumer")
+    consumer = spec(groupProtocol="Consumer")
     bounds = broker_bounds(consumer_session_ms=50_000)
     (fact,) = Observer().look(running(group=kip848(3), bounds=bounds), runs=[change()], spec=consumer)
     assert fact.data.model_dump()["session_timeout_ms"] == 50_000
@@ -73,7 +73,7 @@ def test_timeout_of_a_kip848_member_is_the_groups() -> None:
 
 def test_thread_of_a_streams_group_has_the_timeout_of_its_group_and_its_protocol() -> None:
     """KIP-1071: as with KIP-848; one record for each thread of the process."""
-    wish = spec(role="Streams", protocol="Auto", identity={"membersPerPod": 2})
+    wish = spec(groupProtocol="Auto", client={"type": "KafkaStreams", "concurrency": 2})
     threads = tuple(f"{id_of(n)}-{t}" for n in range(3) for t in (1, 2))
     members = tuple(MemberView(member_id=f"m-{i}", instance_id=i, member_epoch=3) for i in threads)
     of_streams = kip848(3, *members, group_type=GroupType.STREAMS, protocol_type="streams")

@@ -100,8 +100,8 @@ def test_rebalances_between_the_same_members_have_different_ids() -> None:
 
 def test_every_epoch_of_a_kip848_group_is_one_rebalance() -> None:
     observer = Observer()
-    observer.look(running(group=kip848(7)), spec=spec(protocol="Consumer"))
-    facts = observer.look(running(group=kip848(9)), spec=spec(protocol="Consumer"))
+    observer.look(running(group=kip848(7)), spec=spec(groupProtocol="Consumer"))
+    facts = observer.look(running(group=kip848(9)), spec=spec(groupProtocol="Consumer"))
     assert [f.id for f in facts] == ["kc/orders/8/rebalanced", "kc/orders/9/rebalanced"]
     assert [f.data.model_dump()["members"] for f in facts] == [None, 3]
     assert {f.data.protocol for f in facts} == {"Consumer"}

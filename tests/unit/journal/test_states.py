@@ -124,10 +124,10 @@ def test_removal_that_was_not_acknowledged_is_none(outcome: LeaveOutcome, noun: 
 
 def test_held_removal_is_recorded_once_for_each_guard() -> None:
     observer = Observer()
-    never = spec(removal={"policy": "Never"})
+    never = spec(removal="Never")
     assert [f.id for f in observer.look(departure(), spec=never)][-1:] == ["kc/orders/m2/RemovalPolicyNever/held"]
     assert observer.look(departure(), spec=never) == []
-    assert kinds(observer.look(departure(), spec=spec(suspend=True))) == ["removal.held"]
+    assert kinds(observer.look(departure(), spec=spec(mode="Suspended"))) == ["removal.held"]
 
 
 # workload and timeout --------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def test_rollout_that_another_one_replaces_never_finishes(observer: Observer) ->
 def test_a_timeout_is_recorded_with_the_former_value_of_the_status() -> None:
     """The status outlives the process: its value is the former value for the next process."""
     observer = Observer()
-    fixed = spec(sessionTimeout={"mode": "Fixed", "seconds": 60})
+    fixed = spec(sessionTimeout={"seconds": 60})
     (fact,) = observer.look(running(), spec=fixed, timeout_before_ms=None)
     assert fact.id == "sg-1/1/timeout-changed/60000"
     assert observer.look(running(), spec=fixed, timeout_before_ms=60_000) == []

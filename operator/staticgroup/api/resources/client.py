@@ -106,10 +106,17 @@ class Client(ApiModel):
             field_path=".concurrency",
         ),
         rule(
-            f"size(self.suffixes) == 0 || (self.concurrency == 1 && !(self.type in "
-            f"{names(WORKER_TYPES | {ClientType.KAFKA_STREAMS})}))",
-            "spec.client.suffixes says itself how many members a pod has, and Kafka Streams and Connect workers append "
-            "what they always do: remove spec.client.suffixes, or spec.client.concurrency",
+            "size(self.suffixes) == 0 || self.concurrency == 1",
+            "spec.client.suffixes says itself how many members a pod has: remove spec.client.concurrency, or "
+            "spec.client.suffixes",
+            field_path=".suffixes",
+            reason="FieldValueForbidden",
+        ),
+        rule(
+            f"size(self.suffixes) == 0 || !(self.type in {names(WORKER_TYPES | {ClientType.KAFKA_STREAMS})})",
+            "spec.client.suffixes is not for type KafkaStreams, Connect or Debezium, whose clients append what they "
+            "always do: remove spec.client.suffixes, and say how many stream threads a pod has in "
+            "spec.client.concurrency",
             field_path=".suffixes",
             reason="FieldValueForbidden",
         ),
@@ -193,8 +200,8 @@ class Client(ApiModel):
     env: Annotated[list[EnvEntry], Field(max_length=ENV_ENTRIES_MAX)] = Field(
         [],
         description="Variables to inject, one entry for each consumer of a pod, at most 8; with type Custom, or in "
-        "place of those of KafkaStreams or Connect. Variables of the same name in the pod are replaced. With type Own: "
-        "where the application's ids and timeouts stand; nothing is written.",
+        "place of those of KafkaStreams or Connect. Default: those of the type. Variables of the same name in the pod "
+        "are replaced. With type Own: where the application's ids and timeouts stand; nothing is written.",
         json_schema_extra=ATOMIC,
     )
     inject_agent: bool = Field(

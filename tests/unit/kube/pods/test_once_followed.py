@@ -81,7 +81,7 @@ async def test_resumed_watch_keeps_a_pod_that_carried_an_id_in_the_replay(server
 
 
 async def test_pod_with_an_id_written_by_hand_is_followed_whatever_its_name(server: FakeApiServer) -> None:
-    """identity.method None; `kubectl debug web-2 --copy-to=web-2-debug --keep-labels`, and the id reads the pod-name label.
+    """client.type Own; `kubectl debug web-2 --copy-to=web-2-debug --keep-labels`, and the id reads the pod-name label.
 
     The copy fences web-2 and holds its id. Its name is none of a StatefulSet and it has no annotation.
     """

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from simulator.kubernetes.admission import inject
 from staticgroup.api.injection import resolve_injected
+from staticgroup.api.resources.client import Client
 from staticgroup.api.resources.durable import InjectedMethod
-from staticgroup.api.resources.identity import Identity
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
 from unit.kube.raw_objects import pod
 from unit.kube.translate.test_pods import version
@@ -308,7 +308,7 @@ def test_pod_that_the_policy_gave_its_id_has_fixed_ids_exactly_when_they_are_com
     for template, is_fixed in (("{podName}.1a2b3c4d", True), ("web_{ordinal}.1a2b3c4d", False)):
         env = [{"container": "app", "instanceIdName": name, "suffix": suffix} for name, suffix in (("A", ""), ("B", "-b"))]
         status = resolve_injected(
-            Identity.model_validate({"env": env}), method=InjectedMethod.POLICY, scope="1a2b3c4d",
+            Client.model_validate({"type": "Custom", "env": env}), method=InjectedMethod.POLICY, scope="1a2b3c4d",
             id_template=template, session_timeout_ms=45_000,
         ).to_wire()
         raw = pod(instance_id=None)
