@@ -68,6 +68,7 @@ _METRICS_OUTRO: Final = """
 | `type`, `status`, `reason` of `staticgroup_condition` | the [conditions](../guide/troubleshooting.md#conditions) and their reasons; each condition has one series |
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
+| `outcome` of `staticgroup_rebalances_total` | Begun, Refused, Unknown |
 | `outcome` of `staticgroup_release_outcomes_total` | Released, Fenced, UnknownMember, NotAuthorized, Retry |
 | `reason` of `staticgroup_certificate_refusals_total` | those in [scale-down](../guide/scale-down.md#when-the-end-of-a-pod-is-not-seen) |
 | `reason` of `staticgroup_kafka_problems_total` | the kinds in [troubleshooting](../guide/troubleshooting.md#connected) |
