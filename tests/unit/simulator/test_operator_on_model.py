@@ -60,8 +60,7 @@ async def test_old_ids_leave_after_a_change_of_template_when_the_new_ones_are_co
     await populated(world)
     old_ids = {world.id_of(n) for n in range(3)}
     new_ids = {i.replace(".", ".x.", 1) for i in old_ids}
-    edit = {"identity": {"template": template}, "removal": {"holdSeconds": 300}}
-    world.users.edit_group("shop", "orders", edit)
+    world.users.edit_group("shop", "orders", {"idTemplate": template})
     await world.until(lambda: ".x." in world.status["injected"]["idTemplate"])
     await asyncio.sleep(5)
     assert world.left == []
