@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 from typing import Any
@@ -17,13 +17,14 @@ from simulation.fault_world import begin, in_world, pod
 from simulator.faults.ambushes import READS_INTENT
 from simulator.faults.control_plane import BUMP
 from simulator.faults.heirs import lose_pod, wait_for_heir
+from simulator.faults.memory import write_status
 from simulator.faults.registry import restore_etcd
 from simulator.kubernetes.objects import PODS, uid_of
 from simulator.kubernetes.watch_log import Event
 from simulator.schedules.changes import Changes
 from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import WorldSettings, plain_team
-from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
+from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD
 from simulator.world.world import World
 from support.narrowing import some
 
@@ -125,18 +126,15 @@ async def lost_while_nobody_looked(world: World) -> None:
     await asyncio.sleep(HELD_FOR_S)
 
 
-async def lost_before_it_was_applied_again(world: World) -> None:
-    """A repository holds the scope of the ids, so they are older than the StaticGroup that is made of it."""
+async def lost_before_the_status_was_emptied(world: World) -> None:
+    """The scope follows from the StaticGroup, so its ids outlive the memory that they were issued."""
     (running,) = world.living
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await world.until(world.is_settled, WITHIN_S, "seat 2 is empty")
-    world.users.delete_group(NAMESPACE, GROUP)
-    await asyncio.sleep(5)
     world.crash_operator(running)
     await _come_and_lost_unseen(world)
+    write_status(world, {})
     world.restart_operator(running.name)
-    await asyncio.sleep(5)
-    world.create_group()
     await asyncio.sleep(HELD_FOR_S)
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await asyncio.sleep(HELD_FOR_S)
@@ -261,13 +259,9 @@ async def holder_that_stood_still(world: World) -> None:
     await asyncio.sleep(3 * HELD_FOR_S)
 
 
-def _by_hand(**identity: Any) -> dict[str, Any]:
+def _by_hand(**ids: Any) -> dict[str, Any]:
     plain = plain_team(WorldSettings(session_timeout_s=600, parallel=True))
-    return {
-        "team": Team(
-            **{**vars(plain), "spec": plain.spec | {"identity": {"method": "None", **identity}}, "is_by_hand": True}
-        )
-    }
+    return {"team": replace(plain, spec=plain.spec | {"client": {"type": "Own"}, **ids}, is_by_hand=True)}
 
 
 LONG = {"session_timeout_s": 600}
@@ -279,13 +273,13 @@ SCENES = {
         Scene(name="lost beside its heir", play=lost_beside_its_heir, settings=LONG),
         Scene(name="lost while nobody looked", play=lost_while_nobody_looked, settings=LONG),
         Scene(
-            name="lost before it was applied again", play=lost_before_it_was_applied_again,
-            settings=_by_hand(template="{podName}.{scope}", scope="0123abcd"),
+            name="lost before the status was emptied", play=lost_before_the_status_was_emptied,
+            settings=_by_hand(idTemplate="{podName}.{scope}") | {"settle_s": 600.0},
         ),
         Scene(name="lost behind a slow watch", play=lost_behind_a_slow_watch, settings=LONG),
         Scene(
             name="copied out of the cluster", play=copied_out_of_the_cluster,
-            settings=_by_hand(template="{podName}", exclusive=False),
+            settings=_by_hand(idTemplate="{podName}"),
         ),
         Scene(name="failed by a kubelet that runs it", play=failed_by_a_kubelet_that_runs_it, settings=LONG),
         Scene(name="node deleted by anybody", play=node_deleted_by_anybody, settings=LONG),
@@ -295,7 +289,7 @@ SCENES = {
         ),
         Scene(name="bound twice by a restored etcd", play=bound_twice_by_a_restored_etcd, settings=LONG),
         Scene(name="removed", play=removed_and_wanted_no_more, settings=LONG),
-        Scene(name="suspended", play=partial(_scaled_down_after, spec={"suspend": True}), settings=LONG),
+        Scene(name="suspended", play=partial(_scaled_down_after, spec={"mode": "Suspended"}), settings=LONG),
         Scene(name="observed", play=partial(_scaled_down_after, spec={"mode": "Observe"}), settings=LONG),
         Scene(name="holder that stood still", play=holder_that_stood_still, settings=LONG),
     )

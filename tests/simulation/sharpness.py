@@ -75,9 +75,9 @@ BROKEN: tuple[Broken, ...] = (
         ("    is_young, is_other = members.watch not in not_young, ", "    is_young, is_other = False, "),
     ),
     _broken(
-        "ids that outlived their StaticGroup are taken for new",
+        "ids that outlived the memory of them are taken for new",
         "S1",
-        "lost before it was applied again",
+        "lost before the status was emptied",
         "core/injection.py",
         ('    return snapshot.watch if is_new else ""\n', "    return snapshot.watch\n"),
     ),
@@ -127,10 +127,10 @@ BROKEN: tuple[Broken, ...] = (
     ),
     _broken(
         "suspension is ignored", "S14", "suspended", "runtime/reconciler.py",
-        ("if group.spec.suspend:", "if False:"),
+        ("if group.spec.mode is Mode.SUSPENDED:", "if False:"),
         (
             'return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec',
-            'return spec.model_copy(update={"suspend": False})',
+            'return spec.model_copy(update={"mode": Mode.MANAGE})',
         ),
     ),
     _broken(

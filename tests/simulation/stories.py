@@ -17,7 +17,7 @@ from simulator.engine.loop import run as run_simulation
 from simulator.kafka.requests import AppliedLeave
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, is_true, uid_of
 from simulator.kubernetes.watch_log import Event
-from simulator.schedules.changes import Changes, protocol_spec
+from simulator.schedules.changes import Changes, protocol_spec, spec_without_ids, taken_back
 from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.world import GROUP, NAMESPACE, WORKLOAD, World, WorldSettings
@@ -39,7 +39,7 @@ class Story:
     Parameters
     ----------
     removals: members that the operator removed. releases: those that it let go for a while.
-    crash_release: as in the spec of the StaticGroup.
+    removal: as in the spec of the StaticGroup.
     rebalances: rounds of the group after everything was up.
     """
 
@@ -51,7 +51,7 @@ class Story:
     protocol: str = "classic"
     replicas: int = 2
     releases: int = 0
-    crash_release: str = "Report"
+    removal: str = "Departed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,11 +184,12 @@ async def _protocol_and_back(world: World) -> None:
 
 
 async def _dynamic_and_static_again(world: World) -> None:
-    people = Changes(world, Random("story"))
-    await people.roll_out(ChangeKind.DYNAMIC, {"identity": {"method": "None"}})
+    people, before = Changes(world, Random("story")), world.team
+    without = spec_without_ids(before)
+    await people.roll_out(ChangeKind.DYNAMIC, without)
     await world.until(lambda: not world.members(), WITHIN_S, "the seats that were left behind have expired")
     assert world.member_count() == world.settings.replicas
-    await people.roll_out(ChangeKind.DYNAMIC, {"identity": {"method": "Auto"}})
+    await people.roll_out(ChangeKind.DYNAMIC, taken_back(before.spec, without))
     await world.until(world.is_settled, WITHIN_S, "all pods are members")
 
 
@@ -252,7 +253,8 @@ STORIES: tuple[Story, ...] = (
     Story(
         name="11-crash-release-kip848",
         title="A process of a KIP-848 group crashes: its ghost is released before the restart asks for the seat.",
-        tell=_crash_with_release, removals=0, rebalances=0, protocol="consumer", releases=1, crash_release="Release",
+        tell=_crash_with_release, removals=0, rebalances=0, protocol="consumer", releases=1,
+        removal="DepartedAndCrashed",
     ),
     Story(
         name="12-crash-report-kip848",
@@ -317,7 +319,7 @@ class _Run:
             heartbeat_s=3.0, nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
-        settings = replace(settings, team=replace(team, spec=team.spec | {"crashRelease": self.story.crash_release}))
+        settings = replace(settings, team=replace(team, spec=team.spec | {"removal": self.story.removal}))
         world = self.world = World(settings, seed=self.story.name)
         world.server.observers.append(_Chronicle(world).observe)
         await world.populate()

@@ -14,8 +14,8 @@ import pytest
 from coordinator_model.consumer.group import ConsumerGroup
 from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
-from simulator.kubernetes.objects import Json
-from simulator.schedules.changes import COPY, ELSEWHERE, Changes, protocol_spec
+from simulator.kubernetes.objects import Json, merged
+from simulator.schedules.changes import COPY, ELSEWHERE, Changes, protocol_spec, spec_without_ids, taken_back
 from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import plain_team
 from simulator.world.teams import GROUP, WORKLOAD, Team
@@ -53,12 +53,12 @@ def on_delete(team: Team) -> Team:
 def by_hand(team: Team) -> Team:
     return replace(
         team, is_by_hand=True,
-        spec=team.spec | {"identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
+        spec=team.spec | {"client": {"type": "Own"}, "idTemplate": "{podName}", "assumeExclusive": True},
     )
 
 
 def without_exclusive(team: Team) -> Team:
-    return replace(team, spec=team.spec | {"identity": {"template": "{podName}"}})
+    return replace(team, spec=team.spec | {"idTemplate": "{podName}"})
 
 
 def begun(world: World, kind: ChangeKind, **fields: Any) -> asyncio.Task[None]:
@@ -158,21 +158,76 @@ async def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(
     ("spec", "protocol", "changed"),
     [
         ({}, "consumer", {}),
-        ({"protocol": "Auto", "crashRelease": "Release"}, "classic", {}),
+        ({"groupProtocol": "Auto", "removal": "DepartedAndCrashed"}, "classic", {}),
         (
-            {"protocol": "Classic", "sessionTimeout": {"seconds": 30}},
+            {"groupProtocol": "Classic", "sessionTimeout": {"seconds": 30}},
             "consumer",
-            {"protocol": "Consumer", "sessionTimeout": None},
+            {"groupProtocol": "Consumer", "sessionTimeout": None},
         ),
         (
-            {"protocol": "Consumer", "crashRelease": "Release"},
+            {"groupProtocol": "Consumer", "removal": "DepartedAndCrashed"},
             "classic",
-            {"protocol": "Classic", "crashRelease": "Report"},
+            {"groupProtocol": "Classic", "removal": "Departed"},
         ),
-        ({"protocol": "Consumer"}, "classic", {"protocol": "Classic"}),
+        ({"groupProtocol": "Consumer", "removal": "Never"}, "classic", {"groupProtocol": "Classic"}),
+        ({"groupProtocol": "Consumer"}, "classic", {"groupProtocol": "Classic"}),
     ],
 )
 def test_what_a_user_says_of_the_other_protocol_is_what_the_resource_allows(
     spec: Json, protocol: str, changed: Json
 ) -> None:
     assert protocol_spec(spec, protocol) == changed
+
+
+@pytest.mark.parametrize(
+    ("team", "changed"),
+    [
+        (
+            Team(),
+            {
+                "client": {
+                    "type": "Own",
+                    "suffixes": [""],
+                    "env": [
+                        {
+                            "instanceIdName": "KAFKA_GROUP_INSTANCE_ID", "sessionTimeoutName": "KAFKA_SESSION_TIMEOUT_MS",
+                            "suffix": "",
+                        }
+                    ],
+                },
+                "idTemplate": "{podName}.{scope}",
+            },
+        ),
+        (
+            Team(spec={"client": {"type": "KafkaStreams", "concurrency": 2, "container": "app"}, "idTemplate": "a-{ordinal}"}),
+            {
+                "client": {
+                    "type": "Own",
+                    "container": None,
+                    "concurrency": None,
+                    "suffixes": ["-1", "-2"],
+                    "env": [
+                        {
+                            "container": "app",
+                            "instanceIdName": "KAFKA_STREAMS_GROUP_INSTANCE_ID",
+                            "sessionTimeoutName": "KAFKA_STREAMS_SESSION_TIMEOUT_MS",
+                            "suffix": "",
+                        }
+                    ],
+                },
+                "idTemplate": "a-{ordinal}",
+            },
+        ),
+        (Team(spec={"client": {"type": "Debezium", "injectAgent": True}}), {"mode": "Observe"}),
+        (Team(spec={"client": {"type": "Own"}}), {}),
+    ],
+    ids=["generic", "streams", "workers", "own"],
+)
+def test_a_user_who_takes_ids_away_for_a_while_says_which_ids_these_were(team: Team, changed: Json) -> None:
+    """The ids stay those of the StaticGroup, and the spec is afterwards what it was."""
+    assert spec_without_ids(team) == changed
+    without = replace(team, spec=merged(team.spec, changed))
+    assert (without.template, without.suffixes, without.variables) == (team.template, team.suffixes, team.variables)
+    again = merged(without.spec, taken_back(team.spec, changed))
+    plain = {"client": {}} if "client" in again and not again["client"] else {}
+    assert again == plain | team.spec

@@ -94,7 +94,7 @@ def stormy(seed: int, *, library: str = "java", clock_off_s: float = 9.0) -> Wor
             nodes=("n1", "n2", "n3"),
         )
         team = plain_team(settings)
-        team = replace(team, spec=team.spec | {"crashRelease": "Release"})
+        team = replace(team, spec=team.spec | {"removal": "DepartedAndCrashed"})
         world = World(replace(settings, team=team), seed=f"crash/{seed}")
         worlds.append(world)
         await world.populate()

@@ -29,7 +29,9 @@ from staticgroup.runtime.process.settings import Settings
 from support.narrowing import some
 
 BY_HAND = Team(
-    spec={"protocol": "Classic", "identity": {"template": "{podName}", "exclusive": True, "method": "None"}},
+    spec={
+        "groupProtocol": "Classic", "client": {"type": "Own"}, "idTemplate": "{podName}", "assumeExclusive": True,
+    },
     set_spec={"podManagementPolicy": "Parallel"}, is_by_hand=True,
 )
 
@@ -78,7 +80,7 @@ async def test_an_emptied_status_is_empty_and_no_oracle_blames_the_operator(worl
 async def test_a_status_that_is_set_back_says_what_it_said(world: World) -> None:
     old = world.status
     heal = begin(world, "status_is_set_back")
-    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+    world.users.edit_without_effect(NAMESPACE, GROUP)
     await world.until(lambda: world.status.get("observedGeneration") == 2, 30, "a new status")
     heal()
     assert world.status == old
@@ -154,7 +156,7 @@ async def test_an_operator_freezes_in_a_status_write_which_arrives_after_its_suc
     await world.until(lambda: not frozen.is_frozen, 90, "it goes on")
     await world.until(lambda: refused, 5, "its write arrives")
     assert refused == [409]
-    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+    world.users.edit_without_effect(NAMESPACE, GROUP)
     await world.until(lambda: world.status["observedGeneration"] == 3, 30, "a new status")
     assert before not in writers
 
@@ -179,11 +181,11 @@ async def test_operators_that_are_away_find_no_history(world: World) -> None:
 async def test_etcd_that_is_restored_ahead_forgets_objects_and_its_revisions_jump(world: World) -> None:
     version = world.server.resource_version
     heal = begin(world, "etcd_is_restored_ahead")
-    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+    world.users.edit_without_effect(NAMESPACE, GROUP)
     heal()
     assert world.server.resource_version >= version + 1_000_000_000
     group = some(world.server.get(STATIC_GROUPS, NAMESPACE, GROUP))
-    assert group["spec"]["removal"]["holdSeconds"] == 0
+    assert group["spec"]["onTopicChange"] == "Rebalance"
     await asyncio.sleep(60)
     await world.until(world.is_settled, 120, "all pods are members")
 
@@ -203,12 +205,12 @@ async def test_a_restore_that_no_operator_sees_is_noted_as_such(
 ) -> None:
     """Revisions may pass those that an operator knew, before it reads again."""
     heal = begin(world, "etcd_is_restored")
-    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"holdSeconds": 1}})
+    world.users.edit_without_effect(NAMESPACE, GROUP)
     if hide is not None:
         hide(world)
     heal()
     group = some(world.server.get(STATIC_GROUPS, NAMESPACE, GROUP))
-    assert group["spec"]["removal"]["holdSeconds"] == 0
+    assert group["spec"]["onTopicChange"] == "Rebalance"
     assert bool(world.truth.assumptions.unseen_s) == (hide is not None)
 
 
@@ -283,15 +285,15 @@ async def test_a_workload_comes_while_no_operator_lives(world: World) -> None:
 
 @up(team=BY_HAND)
 async def test_a_team_whose_ids_are_not_exclusive_does_not_declare_it_again(world: World) -> None:
-    """A StaticGroup that is made again while a process of a vanished pod runs is made without `exclusive`."""
+    """A StaticGroup that is made again while a process of a vanished pod runs is made without `assumeExclusive`."""
     world.users.delete_group(NAMESPACE, GROUP)
     create_group_again(world)
-    assert world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
+    assert world.server.list(STATIC_GROUPS)[0]["spec"]["assumeExclusive"]
     node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2"))
     heirs.lose_pod(world, node, f"{WORKLOAD}-2")
     world.users.delete_group(NAMESPACE, GROUP)
     create_group_again(world)
-    assert not world.server.list(STATIC_GROUPS)[0]["spec"]["identity"]["exclusive"]
+    assert not world.server.list(STATIC_GROUPS)[0]["spec"]["assumeExclusive"]
 
 
 @up(watched=25)

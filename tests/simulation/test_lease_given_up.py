@@ -75,7 +75,7 @@ async def test_an_operator_that_gets_sigterm_ends_within_its_grace_period_whatev
     await asyncio.sleep(60)
     (holder,) = world.living
     holder.transport.link.faults.refusals[WRITES_A_STATUS[0]] = [503] * MANY
-    world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": 71}})
+    world.users.edit_without_effect(NAMESPACE, GROUP)
     await asyncio.sleep(2)
     deliver, ended = holder.transport._reach_client, list[float]()
     assert holder.main is not None

@@ -96,8 +96,8 @@ def slow(protocol: str, startup_s: tuple[float, float], *, longest_session_s: in
     brokers = BrokerSettings(consumer_max_session_timeout_ms=1000 * longest_session_s)
     settings = WorldSettings(protocol=protocol, replicas=PODS, startup_s=startup_s, session_timeout_s=45, heartbeat_s=3.0, brokers=brokers)
     spec = {
-        "protocol": "Classic" if protocol == "classic" else "Consumer",
-        "sessionTimeout": {"mode": "Auto", "writeGroupConfig": True} | session,
+        "groupProtocol": "Classic" if protocol == "classic" else "Consumer",
+        "sessionTimeout": {"writeGroupConfig": True} | session,
     }
     return replace(settings, team=replace(plain_team(settings), spec=spec))
 

@@ -35,7 +35,6 @@ SPEC: Final = StaticGroupSpec.model_validate(
         "workloadRef": {"name": "web"},
         "connectionRef": {"name": "kafka"},
         "groupId": "orders",
-        "removal": {"holdSeconds": 0},
     }
 )
 KNOWN, FORMER, NEW = "known", "former", "new"

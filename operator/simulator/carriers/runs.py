@@ -40,8 +40,8 @@ SPEC: Final = StaticGroupSpec.model_validate(
         "workloadRef": {"name": "web"},
         "connectionRef": {"name": "kafka"},
         "groupId": "orders",
-        "protocol": "Consumer",
-        "crashRelease": "Release",
+        "groupProtocol": "Consumer",
+        "removal": "DepartedAndCrashed",
     }
 )
 WORKLOAD: Final = WorkloadView(

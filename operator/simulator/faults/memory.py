@@ -140,8 +140,7 @@ def operator_freezes_in_a_status_write(world: World, rng: Random) -> Heal:
             armed.append(leader)
             leader.transport.link.on_request.append(hook)
             # Something to write: the status says which generation it is about.
-            percent = rng.randint(61, 99)
-            attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"removal": {"maxPercentOfGroup": percent}}))
+            attempt(lambda: world.users.edit_without_effect(NAMESPACE, GROUP))
 
     def heal() -> None:
         for operator in armed:

@@ -21,11 +21,7 @@ def operator_is_terminated(world: World, rng: Random, operator: RunningOperator)
     """Its Deployment rolls, or its node is drained; half of the time right after an edit."""
     team = rng.choice(world.teams)
     if rng.random() < 0.5:
-        attempt(
-            lambda: world.users.edit_group(
-                team.namespace, team.name, {"removal": {"maxPercentOfGroup": rng.randint(1, 100)}}
-            )
-        )
+        attempt(lambda: world.users.edit_without_effect(team.namespace, team.name))
     world.loop.world_call_later(rng.uniform(0, 0.3), world.end_operator, operator)
 
 

@@ -12,8 +12,8 @@ from .registry import Heal, attempt, fault
 @fault(lasts_s=(10, 90))
 def group_is_suspended(world: World, rng: Random) -> Heal:
     """The user says stop, and go on later."""
-    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": True}))
-    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"suspend": False}))
+    attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Suspended"}))
+    return lambda: attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, {"mode": "Manage"}))
 
 
 @fault(weight=0.7, lasts_s=(10, 90))
@@ -31,19 +31,16 @@ def group_is_created_again(world: World, rng: Random) -> Heal:
 
 
 def create_group_again(world: World) -> None:
-    """Create the first team's StaticGroup again; without `exclusive` where that would be false.
+    """Create the first team's StaticGroup again; without `assumeExclusive` where that is false.
 
-    It would be false where a process runs on after its pod is gone.
+    It is false where a process runs on after its pod is gone.
     """
     present = {uid_of(pod) for pod in world.server.list(PODS)}
     are_gone_pods_dead = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
-    identity = world.team.identity
-    if identity.get("scope"):  # its ids are older than the StaticGroup, and `exclusive` says nothing of that
-        world.create_group()
+    is_exclusive = bool(world.team.spec.get("assumeExclusive"))
+    if is_exclusive and not are_gone_pods_dead:
+        world.create_group(assumeExclusive=False)
         return
-    if not are_gone_pods_dead and identity.get("exclusive"):
-        world.create_group(identity=identity | {"exclusive": False})
-        return
-    if identity.get("exclusive"):
+    if is_exclusive:
         world.truth.prove_ends_of_gone_pods()
     world.create_group()

@@ -106,9 +106,15 @@ class Users:
     # -- StaticGroups
 
     def edit_group(self, namespace: str, name: str, spec: Json) -> None:
-        """Merge a patch into a StaticGroup's spec, such as {"suspend": True}."""
+        """Merge a patch into a StaticGroup's spec, such as {"mode": "Suspended"}."""
         self._note("edits StaticGroup", group=name, **{k: v for k, v in spec.items() if not isinstance(v, dict)})
         self._server.patch(STATIC_GROUPS, namespace, name, {"spec": spec})
+
+    def edit_without_effect(self, namespace: str, name: str) -> None:
+        """Change a field of a StaticGroup that says nothing of who is removed: it gets a new generation."""
+        found = self._server.get(STATIC_GROUPS, namespace, name) or {"spec": {}}
+        other = "Rebalance" if found["spec"].get("onTopicChange") == "Report" else "Report"
+        self.edit_group(namespace, name, {"onTopicChange": other})
 
     def delete_group(self, namespace: str, name: str) -> None:
         """Delete a StaticGroup."""

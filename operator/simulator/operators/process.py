@@ -17,6 +17,7 @@ from ..engine.loop import Process, SimulationLoop
 from ..kafka.cluster import ModelKafkaCluster
 from ..kubernetes.api_server import ApiServer
 from ..kubernetes.objects import EPOCH_S, Json
+from ..oracles.issued_ids import id_template
 from .gateway import ModelKafkaGateway
 from .transport import ModelTransport
 
@@ -73,16 +74,17 @@ def make_operator(
 
 def says_stop(spec: Json) -> bool:
     """Whether a StaticGroup forbids every removal, by whatever field."""
-    identity, removal = spec.get("identity") or {}, spec.get("removal") or {}
-    may_share_ids = "{scope}" not in identity.get("template", "{scope}") and not identity.get("exclusive")
-    return (
-        bool(spec.get("suspend")) or spec.get("mode") == "Observe" or removal.get("policy") == "Never" or may_share_ids
-    )
+    return _may_share_ids_or_rests(spec) or spec.get("removal") == "Never"
 
 
 def says_report(spec: Json) -> bool:
     """Whether a StaticGroup says that no crashed member may be released."""
-    return spec.get("crashRelease") != "Release" or says_stop({**spec, "removal": {}})
+    return _may_share_ids_or_rests(spec) or spec.get("removal") != "DepartedAndCrashed"
+
+
+def _may_share_ids_or_rests(spec: Json) -> bool:
+    may_share_ids = "{scope}" not in id_template(spec) and not spec.get("assumeExclusive")
+    return spec.get("mode", "Manage") != "Manage" or may_share_ids
 
 
 def note_orders(running: RunningOperator, loop: SimulationLoop) -> None:

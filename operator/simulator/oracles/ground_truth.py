@@ -131,7 +131,7 @@ class GroundTruth:
         observers.append(self._observe)
 
     def prove_ends_of_gone_pods(self) -> None:
-        """Count every pod that is gone as ended, because a new StaticGroup sets `identity.exclusive`.
+        """Count every pod that is gone as ended, because a new StaticGroup sets `assumeExclusive`.
 
         Notes
         -----
@@ -314,8 +314,7 @@ class GroundTruth:
         life = self.groups.get(metadata["uid"])
         if life is None:
             place = metadata["namespace"], metadata["name"]
-            # It is written from the beginning, or later as it is drawn.
-            scope = (spec.get("identity") or {}).get("scope") or scope_of(self._cluster_uid, *place, metadata["uid"])
+            scope = scope_of(self._cluster_uid, *place, metadata["uid"])
             life = self.groups[metadata["uid"]] = GroupLife(*place, spec["groupId"], spec["workloadRef"]["name"], scope)
         life.is_gone = event.current is None
         life.take(spec, self._loop.time())

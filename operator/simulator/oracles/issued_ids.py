@@ -2,7 +2,7 @@
 
 The rules are restated here on purpose: an operator that computed other ids would be found out.
 
-Sources: the descriptions of `spec.identity` and `spec.role` in the resource; KIP-345.
+Sources: the descriptions of `spec.client` and `spec.idTemplate` in the resource; KIP-345.
 """
 
 from __future__ import annotations
@@ -42,14 +42,16 @@ class GroupLife:
     scope: str
     versions: list[tuple[float, dict[str, Issue]]] = field(default_factory=list)
     is_gone: bool = False
-    _identity_and_role: tuple[Json, str] | None = None
+    _client_and_template: tuple[Json, str] | None = None
 
     def take(self, spec: Json, at_s: float) -> None:
-        """Note a spec; a new identity or role begins a new version."""
-        identity_and_role = spec.get("identity") or {}, spec.get("role") or "Consumer"
-        if identity_and_role != self._identity_and_role:
-            self._identity_and_role = identity_and_role
-            self.versions.append((at_s, self._issues(*identity_and_role)))
+        """Note a spec; one that makes other ids than before begins a new version."""
+        client_and_template = spec.get("client") or {}, id_template(spec)
+        if client_and_template != self._client_and_template:
+            self._client_and_template = client_and_template
+            issues = self._issues(*client_and_template)
+            if not self.versions or issues != self.versions[-1][1]:
+                self.versions.append((at_s, issues))
 
     def issued(self, instance_id: str) -> list[Issue]:
         """Return how this StaticGroup ever made an id; empty: it never did."""
@@ -64,8 +66,7 @@ class GroupLife:
         """Return every id that the members of these ordinals use now."""
         return {i for i, issue in self.versions[-1][1].items() if issue.ordinal in ordinals}
 
-    def _issues(self, identity: Json, role: str) -> dict[str, Issue]:
-        template = str(identity.get("template") or "{podName}.{scope}")
+    def _issues(self, client: Json, template: str) -> dict[str, Issue]:
         known = {
             "namespace": self.namespace,
             "workloadName": self.workload,
@@ -74,8 +75,8 @@ class GroupLife:
         }
         for name, value in known.items():
             template = template.replace(f"{{{name}}}", value)
-        own = [str(entry.get("suffix") or "") for entry in identity.get("env") or ()] or [""]
-        added = client_suffixes(identity, role)
+        own = [str(entry.get("suffix") or "") for entry in client.get("env") or ()] or [""]
+        added = client_suffixes(client)
         found: dict[str, Issue] = {}
         for ordinal in range(ORDINALS_MAX):
             made = template.replace("{podName}", f"{self.workload}-{ordinal}").replace("{ordinal}", str(ordinal))
@@ -84,21 +85,22 @@ class GroupLife:
         return found
 
 
-def client_suffixes(identity: Json, role: str = "Consumer") -> list[str]:
-    """Return what the client appends to new ids, by `identity.suffix`, its companions and the role."""
-    count = int(identity.get("membersPerPod") or 1)
-    style = identity.get("suffix") or "Auto"
-    if style == "Auto" and role == "Streams":
-        style = "Streams"
-    if style == "Auto":
-        style = {"SpringBoot": "Spring", "KafkaStreams": "Streams"}.get(identity.get("preset") or "Generic", "None")
-    if style == "Streams":
+def id_template(spec: Json) -> str:
+    """Return the template of the ids: as it is written, or else by who brings them."""
+    is_own = (spec.get("client") or {}).get("type") == "Own"
+    return str(spec.get("idTemplate") or ("{podName}" if is_own else "{podName}.{scope}"))
+
+
+def client_suffixes(client: Json) -> list[str]:
+    """Return what the client appends to the id of a pod, one entry for each member, by `spec.client`."""
+    if client.get("suffixes"):
+        return list(client["suffixes"])
+    count = int(client.get("concurrency") or 1)
+    if client.get("type") == "KafkaStreams":
         return [f"-{n}" for n in range(1, count + 1)]
-    if style == "Spring":
-        return [f"-{n}" for n in range(count)]
-    return list(identity.get("customSuffixes") or [""]) if style == "Custom" else [""]
+    return [f"-{n}" for n in range(count)] if client.get("type") == "SpringBoot" else [""]
 
 
 def scope_of(cluster_uid: str, namespace: str, name: str, uid: str) -> str:
-    """Return the scope of a StaticGroup's ids where its user writes none: 8 hex digits that its uid fixes."""
+    """Return the scope of a StaticGroup's ids: 8 hex digits that its uid fixes."""
     return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:8]

@@ -124,8 +124,7 @@ class Truth(Protocol):
     def must_stop(self, operator: str, group_id: str) -> bool:
         """Whether this operator has observed, in each StaticGroup of the group, that no member may be removed.
 
-        That is suspend, mode Observe, removal.policy Never, ids without scope that are not declared exclusive, or its
-        deletion.
+        That is any mode but Manage, removal Never, ids without scope that are not declared exclusive, or its deletion.
         """
 
     def lease_renewed_s(self, operator: str) -> float:

@@ -11,12 +11,16 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
+from staticgroup.api.resources.client import ClientType
+from staticgroup.api.resources.staticgroup import Mode
+
 from ..clients.processes import ContainerProcess
 from ..clients.settings import PROTOCOL_VARIABLE
 from ..faults.registry import attempt, wait_for
 from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS, Json, merged
 from ..kubernetes.users import stateful_set
 from ..world import teams
+from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .drawn_changes import Change, ChangeKind
 
@@ -61,14 +65,15 @@ class Changes:
         spec = protocol_spec(before, other) if change.is_in_spec else {}
         await self.roll_out(change.kind, spec, client_protocol=other)
         await asyncio.sleep(change.lasts_s)
-        await self.roll_out(change.kind, {key: before.get(key) for key in spec}, client_protocol="")
+        await self.roll_out(change.kind, taken_back(before, spec), client_protocol="")
 
     async def _do_without_ids(self, change: Change) -> None:
         team = self._world.team
-        await self.roll_out(change.kind, {"identity": {"method": "None"}}, is_by_hand=False)
+        spec = spec_without_ids(team)
+        await self.roll_out(change.kind, spec, is_by_hand=False)
         await asyncio.sleep(change.lasts_s)
-        method = {"method": team.identity.get("method")}
-        await self.roll_out(change.kind, {"identity": method}, is_by_hand=team.is_by_hand)
+        before = team.spec | {"mode": Mode.MANAGE.value}
+        await self.roll_out(change.kind, taken_back(before, spec), is_by_hand=team.is_by_hand)
 
     async def roll_out(self, kind: ChangeKind, spec: Json, **fields: Any) -> None:
         """Edit the StaticGroup, wait until the operator has seen it, and replace the pods by those of another template.
@@ -176,11 +181,40 @@ class Changes:
 def protocol_spec(spec: Json, protocol: str) -> Json:
     """Return the edit of a StaticGroup whose clients are about to use another protocol; None removes a field.
 
-    With spec.protocol Auto there is nothing to say. A session timeout is of classic clients, Release of KIP-848 groups.
+    With spec.groupProtocol Auto there is nothing to say. A session timeout is of classic clients, the removal of
+    crashed members of KIP-848 groups.
     """
-    if spec.get("protocol", "Auto") == "Auto":
+    if spec.get("groupProtocol", "Auto") == "Auto":
         return {}
     if protocol == "consumer":
-        return {"protocol": "Consumer", "sessionTimeout": None}
-    released = {"crashRelease": "Report"} if spec.get("crashRelease") == "Release" else {}
-    return {"protocol": "Classic", **released}
+        return {"groupProtocol": "Consumer", "sessionTimeout": None}
+    released = {"removal": "Departed"} if spec.get("removal") == "DepartedAndCrashed" else {}
+    return {"groupProtocol": "Classic", **released}
+
+
+def spec_without_ids(team: Team) -> Json:
+    """Return the edit of a StaticGroup whose next pods are to get no ids from it; None removes a field.
+
+    What type Own would imply otherwise is written out, so that the ids that pods have stay those of the StaticGroup.
+    Own ids are of consumers; for workers of Connect there is mode Observe.
+    """
+    if team.client.get("type") == ClientType.OWN:
+        return {}
+    if team.is_of_workers:
+        return {"mode": Mode.OBSERVE.value}
+    client: Json = {"type": ClientType.OWN.value, "suffixes": team.suffixes, "env": [team.variables.to_wire()]}
+    left_out = {name: None for name in ("container", "concurrency") if name in team.client}
+    return {"client": client | left_out, "idTemplate": team.template}
+
+
+def taken_back(before: Json, edit: Json) -> Json:
+    """Return the merge patch that takes another one back.
+
+    Parameters
+    ----------
+    before: what was there before it.
+    """
+    return {
+        name: taken_back(before.get(name) or {}, value) if isinstance(value, dict) else before.get(name)
+        for name, value in edit.items()
+    }

@@ -11,60 +11,60 @@ from enum import StrEnum
 from random import Random
 from typing import Any, TypeVar
 
-from staticgroup.api.resources.identity import IMPLIED_SUFFIXES, AgentSource, InjectionMethod, Preset
-
 from coordinator_model.base.settings import BrokerSettings
-from staticgroup.api.identifiers import SuffixStyle
-from staticgroup.api.protocols import ProtocolChoice, RoleChoice
-from staticgroup.api.resources.staticgroup import SUFFIXES_OF_STREAMS, CrashRelease, Mode, RemovalPolicy, TimeoutMode
+from staticgroup.api.protocols import ProtocolChoice
+from staticgroup.api.resources.client import NUMBERS_ITS_MEMBERS, TAKES_ENV, WORKER_TYPES, ClientType
+from staticgroup.api.resources.staticgroup import Mode, OnTopicChange, Removal
 from staticgroup.core.members.node_gone import NodeLifecycle
 
 from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
 from ..world.world import WorldSettings
-from .drawn_changes import PRESETS_OF_WORKERS, Change, ChangeKind, draw_changes
+from .drawn_changes import Change, ChangeKind, draw_changes
 
 T = TypeVar("T")
 
-MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0}
-METHODS = {
-    InjectionMethod.AUTO: 6.0,
-    InjectionMethod.POLICY: 0.7,
-    InjectionMethod.WEBHOOK: 0.3,
-    InjectionMethod.NONE: 2.0,
+MODES = {Mode.MANAGE: 9.0, Mode.OBSERVE: 1.0, Mode.SUSPENDED: 0.3}
+CLIENT_TYPES = {
+    ClientType.GENERIC: 5.0,
+    ClientType.SPRING_BOOT: 1.5,
+    ClientType.QUARKUS: 1.0,
+    ClientType.KAFKA_STREAMS: 2.0,
+    ClientType.CONNECT: 0.7,
+    ClientType.DEBEZIUM: 0.7,
+    ClientType.CUSTOM: 1.3,
+    ClientType.OWN: 3.0,
 }
-PRESETS = {
-    Preset.GENERIC: 5.0,
-    Preset.LIBRDKAFKA: 1.0,
-    Preset.SPRING_BOOT: 1.0,
-    Preset.QUARKUS: 1.0,
-    Preset.KAFKA_STREAMS: 1.0,
-    Preset.CONNECT: 0.5,
-    Preset.DEBEZIUM: 0.5,
-    Preset.CUSTOM: 1.0,
-}
-SUFFIXES = {
-    SuffixStyle.NONE: 4.0,
-    SuffixStyle.AUTO: 2.0,
-    SuffixStyle.STREAMS: 1.0,
-    SuffixStyle.SPRING: 0.7,
-    SuffixStyle.CUSTOM: 0.5,
-}
+CLASSIC_ONLY = WORKER_TYPES | {ClientType.KAFKA_STREAMS}
+"""Clients that do not speak KIP-848, and that always append the same."""
+LISTED_SUFFIXES = {("",): 1.0, ("-1", "-2"): 2.0, ("-5", "-6"): 1.0, ("-0",): 0.5}
+LISTED_SHARE = 0.3
+"""Share of the clients that may append anything whose suffixes are listed."""
 PROTOCOLS = {
     ProtocolChoice.AUTO: 1.0,
     ProtocolChoice.CLASSIC: 2.0,
     ProtocolChoice.CONSUMER: 1.0,
     ProtocolChoice.STREAMS: 1.0,
 }
-TIMEOUTS = {TimeoutMode.FIXED: 3.0, TimeoutMode.AUTO: 1.0}
-CRASH_RELEASES = {CrashRelease.RELEASE: 6.0, CrashRelease.REPORT: 2.0, CrashRelease.OFF: 1.0}
+
+
+class TimeoutChoice(StrEnum):
+    """Say which fields of sessionTimeout are written of a classic group."""
+
+    SECONDS = "seconds"
+    BOUNDS = "minSeconds and maxSeconds"
+    MOST = "maxSeconds"
+
+
+TIMEOUTS = {TimeoutChoice.SECONDS: 3.0, TimeoutChoice.BOUNDS: 1.0, TimeoutChoice.MOST: 0.5}
+REMOVALS = {Removal.DEPARTED: 6.0, Removal.DEPARTED_AND_CRASHED: 12.0, Removal.NEVER: 0.9}
+TOPIC_CHANGES = {OnTopicChange.REBALANCE: 2.0, OnTopicChange.REPORT: 1.0}
 LIFECYCLES = {NodeLifecycle.AUTO: 3.0, NodeLifecycle.UNTRUSTED: 1.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 PROVIDERS = ("", "aws", "gce", "kind")
 ADDRESSES = ("pod", "pod", "node")
 SETTLES_S = (20.0, 60.0, 120.0, 300.0, 600.0)
 """From much shorter than anybody should choose, so that what the assumptions forbid happens, to what the release
 has."""
-POLICIES = {RemovalPolicy.WHEN_DEAD: 19.0, RemovalPolicy.NEVER: 1.0}
 LEASE_FIELDS = ("lease_duration_s", "lease_renew_deadline_s", "lease_retry_s")
 LEASES = {(5.0, 3.5, 1.0): 5.0, (15.0, 10.0, 2.0): 4.0, (2.0, 1.5, 0.3): 0.5, (60.0, 40.0, 5.0): 0.5}
 """As they come with the release, those of client-go, and others that a user may choose."""
@@ -123,7 +123,7 @@ class Drawn:
     has_standby: two operators from the beginning.
     upgraded_after_s: when StatefulSets begin to label their pods and the injection policy comes to be served; None: in
         this schedule never.
-    manages_after_s: when the user leaves mode Observe or ends the suspension; None: never.
+    manages_after_s: when the user leaves mode Observe or Suspended; None: never.
     changes: of what members are, and copies of their ids.
     """
 
@@ -172,7 +172,7 @@ def draw_world(rng: Random) -> Drawn:
         **_about_nodes(rng),
         process=_process(rng),
     )
-    is_stopped = team.spec["mode"] == Mode.OBSERVE or team.spec["suspend"]
+    is_stopped = team.spec["mode"] != Mode.MANAGE
     return Drawn(
         world=settings,
         arrival=pick(rng, ARRIVALS),
@@ -204,55 +204,26 @@ def _process(rng: Random) -> dict[str, Any]:
 
 def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has_label: bool) -> Team:
     """Draw what the first team writes; `is_given`: something injects ids into the pods of a team that allows it."""
-    suffix = pick(rng, SUFFIXES)
-    method, preset = pick(rng, METHODS), pick(rng, PRESETS)
-    if preset in PRESETS_OF_WORKERS:
-        preset, suffix = (preset, SuffixStyle.AUTO) if protocol == "classic" else (Preset.GENERIC, suffix)
-    threads = _threads(rng, suffix, preset)
-    mode = pick(rng, MODES)
-    if method is InjectionMethod.NONE or not is_given:
+    client_type = pick(rng, CLIENT_TYPES)
+    if client_type in CLASSIC_ONLY and protocol != "classic":
+        client_type = ClientType.GENERIC
+    client, mode = _client(rng, client_type), pick(rng, MODES)
+    if client_type is ClientType.OWN or not is_given:
         is_by_hand = rng.random() < 0.95
     else:
-        is_by_hand = rng.random() < (0.7 if mode is Mode.OBSERVE else 0.1)
-    template = rng.choice(SCOPED) if rng.random() < 0.7 else rng.choice(UNSCOPED)
-    if not has_label:
-        template = template.replace("{workloadName}-{ordinal}", "{podName}").replace("{ordinal}", "{podName}")
-    identity: Json = {
-        "template": template,
-        "exclusive": rng.random() < (0.15 if "{scope}" in template else 0.9),
-        "method": method.value,
-        "preset": preset.value,
-        "suffix": suffix.value,
-        "membersPerPod": threads,
-    }
-    if suffix is SuffixStyle.CUSTOM:
-        identity["customSuffixes"] = ["-5", "-6"]
-    if preset is Preset.CUSTOM:
-        entry: Json = {
-            "container": "app",
-            "instanceIdName": "ORDERS_INSTANCE_ID",
-            "sessionTimeoutName": "ORDERS_SESSION_MS",
-        }
-        identity["env"] = [entry | {"suffix": rng.choice(("", "-orders"))}]
-    elif rng.random() < 0.15:
-        identity["container"] = "app"
+        is_by_hand = rng.random() < (0.1 if mode is Mode.MANAGE else 0.7)
+    choice = _protocol(rng, protocol)
     spec: Json = {
         "mode": mode.value,
-        "suspend": rng.random() < 0.03,
-        "protocol": _protocol(rng, protocol).value,
-        "identity": identity,
-        "removal": _removal(rng),
+        "groupProtocol": choice.value,
+        "client": client,
+        "removal": _removal(rng, choice, client_type).value,
+        "onTopicChange": pick(rng, TOPIC_CHANGES).value,
     }
-    if preset is Preset.DEBEZIUM and method is not InjectionMethod.NONE:
-        identity["agent"] = AgentSource.INJECT.value
-    if preset in PRESETS_OF_WORKERS:
-        spec |= {"role": RoleChoice.CONNECT.value, "protocol": ProtocolChoice.CLASSIC.value}
-    spec["crashRelease"] = _crash_release(rng, spec["protocol"]).value
-    if protocol == "classic" and preset is Preset.KAFKA_STREAMS and suffix in SUFFIXES_OF_STREAMS:
-        _take_role_of_streams(rng, spec)
+    spec |= _ids(rng, client_type, has_label=has_label)
     if protocol == "classic":
         spec["sessionTimeout"] = _timeout(rng, session_s)
-    elif Random(f"group config/{rng.getstate()[1][:4]}").random() < 0.4:  # a source of its own
+    elif rng.random() < 0.4:
         spec["sessionTimeout"] = {"writeGroupConfig": True}
     return Team(
         replicas=rng.randint(2, 5),
@@ -260,24 +231,36 @@ def draw_team(rng: Random, *, protocol: str, session_s: int, is_given: bool, has
         set_spec=_set_spec(rng),
         pod_spec=_pod_spec(rng),
         is_by_hand=is_by_hand,
-        threads=threads,
     )
 
 
-def _threads(rng: Random, suffix: SuffixStyle, preset: Preset) -> int:
-    """Draw how many members a pod has; what numbers its members does so with one of them, too."""
-    if suffix is SuffixStyle.AUTO:
-        return rng.randint(1, 2) if preset in IMPLIED_SUFFIXES else 1
-    return 1 if suffix is SuffixStyle.NONE else 2
+def _client(rng: Random, client_type: ClientType) -> Json:
+    """Draw what a team says of its client of this type, as far as the API server accepts it together."""
+    client: Json = {"type": client_type.value}
+    if client_type not in CLASSIC_ONLY and rng.random() < LISTED_SHARE:
+        listed = pick(rng, LISTED_SUFFIXES)
+        client["suffixes"] = [*listed]
+    elif client_type in NUMBERS_ITS_MEMBERS:
+        client["concurrency"] = rng.randint(1, 3)
+    if client_type is ClientType.CUSTOM or (client_type in TAKES_ENV and rng.random() < 0.3):
+        entry = {"instanceIdName": "ORDERS_INSTANCE_ID", "sessionTimeoutName": "ORDERS_SESSION_MS"}
+        client["env"] = [entry | {"container": "app", "suffix": rng.choice(("", "-orders"))}]
+    elif rng.random() < 0.15:
+        client["container"] = "app"
+    if client_type in WORKER_TYPES and "env" not in client:
+        client["injectAgent"] = rng.random() < 0.7
+    return client
 
 
-def _take_role_of_streams(rng: Random, spec: Json) -> None:
-    """Say of most applications of Kafka Streams that they are; of half of these only that. From a source of its own."""
-    source = Random(f"role/{rng.getstate()[1][:4]}")
-    if source.random() < 0.7:
-        spec["role"] = RoleChoice.STREAMS.value
-        if source.random() < 0.5:
-            del spec["identity"]["preset"], spec["identity"]["suffix"]
+def _ids(rng: Random, client_type: ClientType, *, has_label: bool) -> Json:
+    """Draw how ids are built, in most cases in writing, and whether nobody else is said to have them."""
+    template = rng.choice(SCOPED) if rng.random() < 0.7 else rng.choice(UNSCOPED)
+    if not has_label:
+        template = template.replace("{workloadName}-{ordinal}", "{podName}").replace("{ordinal}", "{podName}")
+    is_written = rng.random() < 0.75
+    is_scoped = "{scope}" in template if is_written else client_type is not ClientType.OWN
+    word = {"assumeExclusive": rng.random() < (0.15 if is_scoped else 0.9)}
+    return {"idTemplate": template} | word if is_written else word
 
 
 def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
@@ -287,30 +270,21 @@ def _protocol(rng: Random, protocol: str) -> ProtocolChoice:
 
 
 def _timeout(rng: Random, session_s: int) -> Json:
-    if pick(rng, TIMEOUTS) is TimeoutMode.FIXED:
-        return {"mode": TimeoutMode.FIXED.value, "seconds": session_s}
-    return {
-        "mode": TimeoutMode.AUTO.value,
-        "minSeconds": 10,
-        "maxSeconds": session_s,
-        "headroomPercent": rng.choice((0, 50, 100)),
-    }
+    """Draw how the session timeout of a classic group is chosen; it is never longer than what the world waits for."""
+    match pick(rng, TIMEOUTS):
+        case TimeoutChoice.SECONDS:
+            return {"seconds": session_s}
+        case TimeoutChoice.BOUNDS:
+            return {"minSeconds": 10, "maxSeconds": session_s}
+        case TimeoutChoice.MOST:
+            return {"maxSeconds": session_s}
 
 
-def _crash_release(rng: Random, protocol: str) -> CrashRelease:
-    """Draw what a crash comes to, from a source of its own; Release is refused of classic groups."""
-    allowed = {
-        c: w for c, w in CRASH_RELEASES.items() if protocol != ProtocolChoice.CLASSIC or c is not CrashRelease.RELEASE
-    }
-    return pick(Random(f"crash release/{rng.getstate()[1][:4]}"), allowed)
-
-
-def _removal(rng: Random) -> Json:
-    return {
-        "policy": pick(rng, POLICIES).value,
-        "holdSeconds": rng.choice((0, 0, 0, rng.randint(1, 45))),
-        "maxPercentOfGroup": rng.choice((100, 100, 100, rng.randint(1, 60))),
-    }
+def _removal(rng: Random, protocol: ProtocolChoice, client_type: ClientType) -> Removal:
+    """Draw who is removed; of what is classic for certain, crashed members are refused."""
+    is_classic = protocol is ProtocolChoice.CLASSIC or client_type in WORKER_TYPES
+    refused = Removal.DEPARTED_AND_CRASHED if is_classic else None
+    return pick(rng, {removal: weight for removal, weight in REMOVALS.items() if removal is not refused})
 
 
 def _set_spec(rng: Random) -> Json:
@@ -341,7 +315,7 @@ def _pod_spec(rng: Random) -> Json:
 
 def _without_exclusive(team: Team) -> Team:
     """Let a team issue ids that another cluster may issue too, and not say otherwise."""
-    return replace(team, spec=team.spec | {"identity": team.identity | {"template": "{podName}", "exclusive": False}})
+    return replace(team, spec=team.spec | {"idTemplate": "{podName}", "assumeExclusive": False})
 
 
 def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
@@ -350,27 +324,25 @@ def draw_others(rng: Random, team: Team) -> tuple[Team, ...]:
     if rivalry is Rivalry.NOBODY:
         return ()
     base: dict[str, Any] = {"container": "pay", "replicas": rng.randint(1, 3)}
-    is_of_workers = team.spec.get("role") == RoleChoice.CONNECT
-    left_out = ("identity",) if is_of_workers else ("identity", "role")
-    plain: Json = {k: v for k, v in team.spec.items() if k not in left_out} | {"mode": "Manage", "suspend": False}
-    preset: Json = {"preset": team.identity["preset"]} if is_of_workers else {}
+    left_out = ("client", "idTemplate", "assumeExclusive")
+    plain: Json = {name: value for name, value in team.spec.items() if name not in left_out}
+    plain |= {"mode": Mode.MANAGE.value, "client": {"type": team.client["type"]} if team.is_of_workers else {}}
     if rivalry is Rivalry.APART:
-        return (Team(namespace="bill", workload="pay", name="payments", spec=plain | {"identity": preset}, **base),)
+        return (Team(namespace="bill", workload="pay", name="payments", spec=plain, **base),)
     if rivalry is Rivalry.SAME_WORKLOAD:
-        identity: Json = {"template": "{podName}.{scope}", **preset}
-        return (Team(name=f"{GROUP}-2", spec=plain | {"identity": identity}, replicas=0, container="none"),)
-    if team.is_scoped or not team.identity["exclusive"] or team.threads > 1:
+        return (Team(name=f"{GROUP}-2", spec=plain, replicas=0, container="none"),)
+    if team.is_scoped or not team.spec["assumeExclusive"] or team.threads > 1:
         return ()
-    template = team.identity["template"]
+    template = team.template
     workload = WORKLOAD if template in SAME_POD_NAMES else "pay"
-    identity = {"template": SAME_POD_NAMES.get(template, template), "exclusive": True, "method": "Auto", **preset}
+    ids: Json = {"idTemplate": SAME_POD_NAMES.get(template, template), "assumeExclusive": True}
     start = team.set_spec.get("ordinals", {}).get("start", 0) + rng.randint(0, team.replicas - 1)
     return (
         Team(
             namespace="bill",
             workload=workload,
             name="payments",
-            spec=plain | {"identity": identity},
+            spec=plain | ids,
             set_spec={"ordinals": {"start": start}},
             is_by_hand=True,
             **base,

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 
-from staticgroup.api.resources.identity import Preset
+from staticgroup.api.resources.client import ClientType
 
 from ..world.teams import Team
-
-PRESETS_OF_WORKERS = (Preset.CONNECT, Preset.DEBEZIUM)
 
 
 class ChangeKind(StrEnum):
@@ -53,7 +51,7 @@ def draw_changes(rng: Random, team: Team, *, has_others: bool) -> tuple[Change, 
     if source.random() >= CHANGED_SHARE:
         return ()
     allowed = dict(CHANGES)
-    if "role" in team.spec or team.identity.get("preset") in (Preset.KAFKA_STREAMS, *PRESETS_OF_WORKERS):
+    if team.is_of_workers or team.client.get("type") == ClientType.KAFKA_STREAMS:
         del allowed[ChangeKind.PROTOCOL]
     if has_others:
         del allowed[ChangeKind.OUTSIDER]

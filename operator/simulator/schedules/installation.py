@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy
+from staticgroup.api.resources.staticgroup import Mode, Removal
 
 from ..faults.arrivals import come_unseen
 from ..faults.heirs import find_again
@@ -59,6 +59,7 @@ class Town:
         AssertionError: it did not come up in time.
         """
         world, team = self._world, self._world.team
+        is_suspended = team.spec["mode"] == Mode.SUSPENDED
         world.start_operator()
         if self._drawn.has_standby:
             world.start_operator("operator-b")
@@ -71,7 +72,7 @@ class Town:
             await come_unseen(world, self._rng, lost)
             for node in lost:
                 world.loop.world_call_later(self._rng.uniform(*LOST_FOR_S), find_again, world, node)
-        await world.until(lambda: "injected" in world.status or team.spec["suspend"], UP_WITHIN_S, "ids are issued")
+        await world.until(lambda: "injected" in world.status or is_suspended, UP_WITHIN_S, "ids are issued")
         await asyncio.sleep(1.0)
         if self._drawn.arrival is Arrival.WORKLOAD_FIRST:
             self._adopt(team)
@@ -152,14 +153,10 @@ class Town:
     def _edit(self, deed: str) -> None:
         users, rng, team = self._world.users, self._rng, self._world.team
         if deed == "edit removal":
-            removal = {
-                "policy": rng.choice((RemovalPolicy.WHEN_DEAD, RemovalPolicy.WHEN_DEAD, RemovalPolicy.NEVER)).value,
-                "holdSeconds": rng.choice((0, 0, 20)),
-                "maxPercentOfGroup": rng.choice((100, 50)),
-            }
-            users.edit_group(NAMESPACE, GROUP, {"removal": removal})
+            own = team.spec["removal"]
+            users.edit_group(NAMESPACE, GROUP, {"removal": rng.choice((own, own, Removal.NEVER.value))})
         elif deed == "edit template" and team.is_scoped and self._world.settings.has_index_label:
-            users.edit_group(NAMESPACE, GROUP, {"identity": {"template": rng.choice(SCOPED)}})
+            users.edit_group(NAMESPACE, GROUP, {"idTemplate": rng.choice(SCOPED)})
         elif deed == "edit strategy":
             strategy = rng.choice(({"type": "OnDelete"}, {"type": "RollingUpdate", "rollingUpdate": {"partition": 1}}))
             users.edit_workload(NAMESPACE, WORKLOAD, {"updateStrategy": strategy})
@@ -199,7 +196,7 @@ class Town:
         """Leave mode Observe, or end the suspension, after a while."""
         await asyncio.sleep(after_s)
         if self._world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is not None:
-            self._world.users.edit_group(NAMESPACE, GROUP, {"mode": Mode.MANAGE.value, "suspend": False})
+            self._world.users.edit_group(NAMESPACE, GROUP, {"mode": Mode.MANAGE.value})
             await asyncio.sleep(5.0)
             if self._world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is not None:
                 self._adopt(self._world.team)

@@ -1,7 +1,7 @@
-"""A team that keeps its StaticGroup with a written scope in a repository, and applies it after deletions.
+"""A team that keeps its StaticGroup in a repository, with the scope of its ids as text, and applies it after deletions.
 
-So ids outlive their StaticGroup. What happens while there is none is drawn: pods come, go and are lost, operators stop
-and start.
+So ids outlive their StaticGroup, whose user says each time that nobody else has them. What happens while there is none
+is drawn: pods come, go and are lost, operators stop and start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Repository:
         injected = world.status.get("injected")
         if not injected or not world.team.is_scoped:
             return
-        written = {"identity": {"scope": injected["scope"]}}
+        written = {"idTemplate": world.team.template.replace("{scope}", injected["scope"]), "assumeExclusive": True}
         world.change_team(replace(world.team, spec=merged(world.team.spec, written)))
         attempt(lambda: world.users.edit_group(NAMESPACE, GROUP, written))
         world.trace.add(world.loop.time(), "user", "writes the scope down")

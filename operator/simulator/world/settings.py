@@ -88,17 +88,16 @@ class WorldSettings:
 
 def plain_team(settings: WorldSettings) -> Team:
     """Return the team of a world about which nothing else was said."""
-    spec: Json = {"protocol": "Classic" if settings.protocol == "classic" else "Consumer"}
+    spec: Json = {"groupProtocol": "Classic" if settings.protocol == "classic" else "Consumer"}
     if settings.protocol == "classic":
-        spec["sessionTimeout"] = {"mode": "Fixed", "seconds": settings.session_timeout_s}
+        spec["sessionTimeout"] = {"seconds": settings.session_timeout_s}
     if settings.threads > 1:
-        spec["identity"] = {"suffix": "Streams", "membersPerPod": settings.threads}
+        spec["client"] = {"suffixes": [f"-{n}" for n in range(1, settings.threads + 1)]}
     policy = "Parallel" if settings.parallel else "OrderedReady"
     return Team(
         replicas=settings.replicas,
         spec=spec,
         set_spec={"podManagementPolicy": policy},
-        threads=settings.threads,
     )
 
 

@@ -9,17 +9,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from staticgroup.api.resources.identity import EnvEntry
-
 from staticgroup.api import names
-from staticgroup.api.injection import env_entries, identity_of
-from staticgroup.api.protocols import RoleChoice
+from staticgroup.api.injection import env_entries
+from staticgroup.api.resources.client import WORKER_TYPES, EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
 from ..clients.settings import PROTOCOL_VARIABLE
 from ..kubernetes.objects import Json
 from ..kubernetes.users import stateful_set
-from ..oracles.issued_ids import client_suffixes
+from ..oracles.issued_ids import client_suffixes, id_template
 
 NAMESPACE, WORKLOAD, GROUP, TOPIC = "shop", "web", "orders", "orders"
 PLACEHOLDERS = {"{podName}": "$(POD_NAME)", "{ordinal}": "$(POD_INDEX)"}
@@ -40,7 +38,6 @@ class Team:
     set_spec: of the StatefulSet, besides what `stateful_set` writes; pod_spec: of its pods.
     is_by_hand: the team names the ids in the pod template.
     container: whose program takes part in the group.
-    threads: consumers of each pod.
     client_protocol: of the client of the pod template; "": that of the world.
     """
 
@@ -53,33 +50,47 @@ class Team:
     pod_spec: Json = field(default_factory=dict)
     is_by_hand: bool = False
     container: str = "app"
-    threads: int = 1
     client_protocol: str = ""
 
     @property
-    def identity(self) -> Json:
-        """Return spec.identity."""
-        return dict(self.spec.get("identity") or {})
+    def client(self) -> Json:
+        """Return spec.client."""
+        return dict(self.spec.get("client") or {})
+
+    @property
+    def template(self) -> str:
+        """Return how the id of a pod is built, also where nothing is written about it."""
+        return id_template(self.spec)
 
     @cached_property
     def variables(self) -> EnvEntry:
         """Return the variables that the application reads."""
-        return env_entries(identity_of(StaticGroupSpec.model_validate(static_group(self)["spec"])))[0]
+        return env_entries(StaticGroupSpec.model_validate(static_group(self)["spec"]).client)[0]
 
     @cached_property
     def suffixes(self) -> list[str]:
         """Return what the client appends to the id of a pod."""
-        return client_suffixes(self.identity, self.spec.get("role") or "Consumer")
+        return client_suffixes(self.client)
+
+    @property
+    def threads(self) -> int:
+        """Return how many consumers each pod has."""
+        return len(self.suffixes)
+
+    @property
+    def is_of_workers(self) -> bool:
+        """True when its pods are workers of a Connect cluster."""
+        return self.client.get("type") in WORKER_TYPES
 
     @property
     def protocol_type(self) -> Literal["consumer", "connect"]:
         """Return of which type the group is that its pods join."""
-        return "connect" if self.spec.get("role") == RoleChoice.CONNECT else "consumer"
+        return "connect" if self.is_of_workers else "consumer"
 
     @property
     def is_scoped(self) -> bool:
         """True when no other StaticGroup can make the same ids."""
-        return "{scope}" in self.identity.get("template", "{scope}")
+        return "{scope}" in self.template
 
 
 def static_group(team: Team, **spec: Any) -> Json:
@@ -142,7 +153,7 @@ def id_template_by_hand(team: Team, status: Json) -> str:
     shown = str((status.get("injected") or {}).get("idTemplate") or "")
     if shown or team.is_scoped:
         return shown
-    template = str(team.identity["template"])
+    template = team.template
     known = {"{workloadName}": team.workload, "{namespace}": team.namespace, "{groupName}": team.name}
     for placeholder, text in known.items():
         template = template.replace(placeholder, text)

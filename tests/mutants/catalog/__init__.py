@@ -12,6 +12,7 @@ from .connect import CONNECT
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
+from .first_ids import FIRST_IDS
 from .injectors import INJECTORS, WEBHOOK
 from .kube import WATCHES
 from .living import LIVING
@@ -32,7 +33,6 @@ from .next_pods import EXPERIENCE, IN_FORCE, RECOMMENDATIONS, TIMEOUT
 from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .rounds import SIGHTS
-from .scopes import SCOPES
 from .shell import SHELL
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
@@ -70,7 +70,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *WATCHES,
     *NAMES,
     *TEMPLATES,
-    *SCOPES,
+    *FIRST_IDS,
     *RUN_ENDS,
     *GHOSTS,
     *SHARED_GUARDS,

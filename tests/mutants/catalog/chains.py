@@ -47,9 +47,9 @@ CHAINS = (
         ("        if member.instance_id in carried_elsewhere:\n            continue\n", ""),
     ),
     mutant(
-        "default of today in force where ids were issued with that of before",
+        "client that lists what it appends expected to append what others of its type do",
         "api/injection.py",
         SUFFIXES,
-        ("return before is None or identity.preset not in IMPLIED_SUFFIXES", "return True"),
+        ("    if client.suffixes:\n        return tuple(client.suffixes)\n", ""),
     ),
 )

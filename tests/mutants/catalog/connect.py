@@ -30,7 +30,7 @@ CONNECT = tuple(
             "core/protocols.py",
             _WORKERS,
             "first workers without their session timeout",
-            ("    return role_of(spec).protocol or spec.protocol\n", "    return spec.protocol\n"),
+            ("    return role_of(spec).protocol or spec.group_protocol\n", "    return spec.group_protocol\n"),
         ),
         (
             "kafka/connect_protocol.py",
@@ -97,7 +97,7 @@ CONNECT = tuple(
             for name, *changes in (
                 (
                     "options that an image may set are replaced",
-                    ("container.java_options is JavaOptions.ABSENT and options_may_be_absent(identity_of(spec))",
+                    ("container.java_options is JavaOptions.ABSENT and options_may_be_absent(spec.client)",
                      "container.java_options is JavaOptions.ABSENT"),
                 ),
                 (
@@ -144,7 +144,7 @@ CONNECT = tuple(
             for name, *changes in (
                 (
                     "policy assumes that no image sets options",
-                    ("    return identity.preset is Preset.DEBEZIUM\n", "    return True\n"),
+                    ("    return client.type is ClientType.DEBEZIUM\n", "    return True\n"),
                 ),
                 (
                     "policy asked for an agent that is provided",

@@ -11,8 +11,8 @@ INJECTORS = tuple(
     for name, change in (
         ("pod of another owner given an id", ("    return is_owned and is_managed and", "    return is_managed and")),
         ("pod of a StatefulSet that only owns it beside others given an id", (' if o.get("controller")), {})', "), {})")),
-        ("id injected in mode Observe", ('spec.get("mode", "Manage") == "Manage" and not', "not")),
-        ("id injected while suspended", (' == "Manage" and not spec.get("suspend")\n', ' == "Manage"\n')),
+        ("id injected in mode Observe", ('spec.get("mode", "Manage") == "Manage"', 'spec.get("mode", "Manage") != "Suspended"')),
+        ("id injected while suspended", ('spec.get("mode", "Manage") == "Manage"', 'spec.get("mode", "Manage") != "Observe"')),
         (
             "id injected by the name of another injector",
             (' and injected.get("method") == method.value\n', ' and bool(injected.get("method"))\n'),

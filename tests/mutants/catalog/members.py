@@ -130,11 +130,10 @@ RETURNED = (
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        sentence =", "    if False:\n        sentence =")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
     mutant("first ids issued under a watch that has not seen all", "core/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
-    mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young and not", "spec.identity.scope is None and not")),
-    mutant("ids with a written scope taken for new", "core/injection.py", PLAN, ("spec.identity.scope is None and is_young", "is_young")),
+    mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, ("is_new = is_young and not", "is_new = not")),
     mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
     mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
-    mutant("scope that was written over shared credentials counts", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
+    mutant("scope of another StaticGroup counts over shared credentials", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
     mutant("scope that was drawn refused", "core/ids/naming.py", SHARED_CREDENTIALS, (" and scope != drawn_scope(snapshot)", "")),
     mutant("word refused where it was not", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and", "return")),
 )

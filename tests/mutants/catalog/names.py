@@ -50,7 +50,7 @@ NAMES = tuple(
             RIVALS,
             SAME_IDS,
             "who yielded takes his ids back as the older one",
-            ("is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 2", "is InjectionMethod.NONE or spec.mode is Mode.OBSERVE else 0"),
+            ("is ClientType.OWN or spec.mode is Mode.OBSERVE else 2", "is ClientType.OWN or spec.mode is Mode.OBSERVE else 0"),
         ),
         (
             RIVALS,
@@ -62,7 +62,7 @@ NAMES = tuple(
             RIVALS,
             SAME_IDS,
             "ids silenced for those of an earlier template",
-            ("wanted, rank = schemes_of(mine), scope_of(mine), wanted_scheme(mine),", "wanted, rank = schemes_of(mine), scope_of(mine), schemes_of(mine),"),
+            ("wanted, rank = schemes_of(mine), wanted_scheme(mine),", "wanted, rank = schemes_of(mine), schemes_of(mine),"),
         ),
         (
             RIVALS,

@@ -12,7 +12,6 @@ from .suites import (
     HOLDS,
     MEASURED,
     MEMORY,
-    PLAN,
     PULLER,
     RESERVOIR,
     TIMEOUTS,
@@ -56,9 +55,6 @@ RECOMMENDATIONS = tuple(
         ("core/timeouts/bounds.py", TIMEOUTS, (
             ("three heartbeats do not bind a recommendation", ("        (HEARTBEATS_PER_TIMEOUT_MIN * heartbeat_ms, TIMEOUT_MS_MAX),\n", "")),
             ("the brokers' maximum does not bind a recommendation", ("        (broker_min_ms, broker_max_ms),\n", "        (broker_min_ms, TIMEOUT_MS_MAX),\n")),
-        )),
-        ("core/plan.py", PLAN, (
-            ("recommendation changes the budget of removals", ("    allowed = max(1, len(", "    allowed = 1 if snapshot.advice else max(1, len(")),
         )),
         ("core/status/durable.py", PULLER, (
             ("recommended value forgotten at a restart", ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", "")),
@@ -159,7 +155,7 @@ EXPERIENCE = tuple(
             ("what others want of the group taken for the fleet's value", (" if status.timeout.own_ms is None else status.timeout.own_ms", "")),
         )),
         ("runtime/rivals.py", AGREEMENT, (
-            ("StaticGroup that rests not counted although its members run", (" if protocol_asked_for(o.spec) is not", " if not o.spec.suspend and protocol_asked_for(o.spec) is not")),
+            ("StaticGroup that rests not counted although its members run", (" if protocol_asked_for(o.spec) is not", " if o.spec.mode is not Mode.SUSPENDED and protocol_asked_for(o.spec) is not")),
             ("StaticGroup that cannot be read taken for one that wants nothing", ("if ms is None), *unread))", "if ms is None),))")),
         )),
         ("core/timeouts/group_config.py", AGREEMENT, (

@@ -41,19 +41,16 @@ GUARDS = (
         ("        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None\n", ""),
     ),
     mutant(
-        "budget dropped",
-        "core/plan.py",
-        PLAN,
-        (
-            "    allowed = max(1, len(group.members) * percent // 100)\n",
-            "    allowed = len(passed)\n",
-        ),
-    ),
-    mutant(
-        "missing workload waits no longer than a scale-down",
+        "workload that is being deleted waits no longer than a scale-down",
         "core/guards.py",
         PLAN,
-        ("        hold_s = max(hold_s, WORKLOAD_MISSING_HOLD_S)\n", "        pass\n"),
+        ("c.snapshot.workload is not None and not c.snapshot.workload.is_ending", "c.snapshot.workload is not None"),
+    ),
+    mutant(
+        "scale-down waits as long as for a workload that is gone",
+        "core/guards.py",
+        PLAN,
+        ("    if c.snapshot.workload is not None and not c.snapshot.workload.is_ending:\n", "    if False:\n"),
     ),
     mutant(
         "leave entry without member id allowed",
@@ -168,7 +165,7 @@ ORDER = tuple(
             "forced observe ignored",
             ('return spec.model_copy(update={"mode": Mode.OBSERVE}) if self.force_observe else spec', "return spec"),
         ),
-        ("runtime/reconciler.py", "suspend ignored", ("        if group.spec.suspend:\n", "        if False:\n")),
+        ("runtime/reconciler.py", "mode Suspended ignored", ("        if group.spec.mode is Mode.SUSPENDED:\n", "        if False:\n")),
         (
             "runtime/executor.py",
             "lease not checked before the leave",

@@ -1,4 +1,4 @@
-"""Kafka Streams: what the role implies, in which groups its pods may be, and by which call a thread leaves."""
+"""Kafka Streams: what its clients append, in which groups its pods may be, and by which call a thread leaves."""
 
 from __future__ import annotations
 
@@ -48,9 +48,18 @@ ROLE_OF_STREAMS = (
     *(
         mutant(name, path, THREADS, *changes)
         for path, name, *changes in (
-            ("api/injection.py", "role Streams implies no preset", ('        implied["preset"] = Preset.KAFKA_STREAMS\n', "        pass\n")),
-            ("api/injection.py", "role Streams implies no suffix", ('        implied["suffix"] = SuffixStyle.STREAMS\n', "        pass\n")),
-            ("api/injection.py", "other roles imply what Streams does", ("    if spec.role is not RoleChoice.STREAMS:\n", "    if False:\n")),
+            ("api/injection.py", "threads of Kafka Streams numbered from 0", ("(1 if client.type is ClientType.KAFKA_STREAMS else 0, ", "(0, ")),
+            ("api/resources/client.py", "Kafka Streams expected to append nothing", ("frozenset({ClientType.SPRING_BOOT, ClientType.KAFKA_STREAMS})", "frozenset({ClientType.SPRING_BOOT})")),
+            (
+                "api/resources/staticgroup.py",
+                "Kafka Streams taken for consumers",
+                ("speaks_streams = self.client.type is ClientType.KAFKA_STREAMS or ", "speaks_streams = "),
+            ),
+            (
+                "api/resources/staticgroup.py",
+                "own ids of a streams group taken for those of consumers",
+                (" or self.group_protocol is ProtocolChoice.STREAMS\n", "\n"),
+            ),
             ("core/guards.py", "member removed from a group that its role cannot be in", (" or not role_of(c.spec).may_be_in(c.group):", ":")),
             (
                 "core/protocols.py",
@@ -63,8 +72,7 @@ ROLE_OF_STREAMS = (
                 "threads removed by a call that does not serve their group",
                 ("    leaves_by=LeaveCall.STREAMS_HEARTBEAT,\n", "    leaves_by=LeaveCall.LEAVE_GROUP,\n"),
             ),
-            ("core/ids/suffixes.py", "remedy that the API server refuses", ('    if spec.role is RoleChoice.STREAMS and "suffix" in fields:\n', "    if False:\n")),
-            ("core/ids/suffixes.py", "remedy that renames the variables of the pods", ("_settings({**kept, **fields})", "_settings(fields)")),
+            ("core/ids/suffixes.py", "remedy that the API server refuses", ("    if client.type is ClientType.KAFKA_STREAMS", "    if False and client.type is ClientType.KAFKA_STREAMS")),
         )
     ),
     mutant(

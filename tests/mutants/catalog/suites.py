@@ -16,7 +16,6 @@ EARLIER_TEMPLATES = (
 )
 COLLISIONS = ("tests/unit/runtime/test_shared_workload.py",)
 SUFFIXES = ("tests/unit/core/test_suffixes.py",)
-WRITTEN_SCOPE = ("tests/unit/runtime/test_written_scope.py",)
 FIRST_ISSUE = ("tests/unit/core/test_first_issue.py", "tests/unit/runtime/test_first_issue.py", "tests/unit/api/test_rendering.py")
 HISTORIES = (
     "tests/unit/kube/pods/test_book.py",

@@ -47,8 +47,8 @@ def test_last_transition_time_moves_only_when_the_status_flips() -> None:
     """meta.SetStatusCondition of apimachinery; KEP-1623."""
     first = stated(ConditionType.READY, Reason.SUSPENDED)
     assert first[0].last_transition_time == T0_SECONDS
-    same_status = stated(ConditionType.READY, Reason.DEGRADED, T1, before=first, generation=2)
-    assert (same_status[0].last_transition_time, same_status[0].reason) == (T0_SECONDS, "Degraded")
+    same_status = stated(ConditionType.READY, Reason.MEMBERS_MISSING, T1, before=first, generation=2)
+    assert (same_status[0].last_transition_time, same_status[0].reason) == (T0_SECONDS, "MembersMissing")
     assert same_status[0].observed_generation == 2
     flipped = stated(ConditionType.READY, Reason.RECONCILED, T1, before=same_status)
     assert flipped[0].last_transition_time == T1.replace(microsecond=0)

@@ -43,6 +43,7 @@ def test_the_default_client_injects_the_generic_names_into_the_first_container()
         "method": "Policy",
         "idTemplate": "{podName}.3fa9c1d2",
         "sessionTimeoutMs": 45_000,
+        "container": "",
         "ids": [{"annotation": ID, "suffix": ""}],
         "env": [
             {

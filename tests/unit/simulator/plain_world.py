@@ -95,7 +95,7 @@ def static_group(**spec: Any) -> Json:
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
         "metadata": {"namespace": "shop", "name": "orders"},
-        "spec": body | {"protocol": "Classic"} | spec,
+        "spec": body | {"groupProtocol": "Classic"} | spec,
     }
 
 

@@ -19,8 +19,8 @@ from simulator.kubernetes.objects import (
 )
 from staticgroup.api import names
 from staticgroup.api.injection import resolve_injected
+from staticgroup.api.resources.client import Client, ClientType, EnvEntry
 from staticgroup.api.resources.durable import InjectedMethod
-from staticgroup.api.resources.identity import EnvEntry, Identity
 
 from .plain_world import static_group
 from .served import Clock, pod
@@ -99,7 +99,10 @@ def test_operators_upgrade_and_rollback_change_no_id_that_a_pod_gets(
 ) -> None:
     """The same text, whether it is read from the annotation or composed of the pod's name."""
     issued = resolve_injected(
-        Identity(env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)]),
+        Client(
+            type=ClientType.CUSTOM,
+            env=[EnvEntry(container="app", instance_id_name="KAFKA_GROUP_INSTANCE_ID", suffix=suffix)],
+        ),
         method=InjectedMethod.POLICY, scope="0123abcd", id_template="{podName}.0123abcd", session_timeout_ms=45_000,
     ).to_wire()
     before = issued | {"env": [{k: v for k, v in e.items() if k != "value"} for e in issued["env"]]}
@@ -125,7 +128,7 @@ def test_no_timeout_is_injected_where_there_is_none(server: ApiServer, clock: Cl
 @pytest.mark.parametrize(
     ("spec", "injected", "wait_s"),
     [
-        ({"suspend": True}, INJECTED, 2.0),
+        ({"mode": "Suspended"}, INJECTED, 2.0),
         ({"mode": "Observe"}, INJECTED, 2.0),
         ({"workloadRef": {"name": "another"}}, INJECTED, 2.0),
         ({}, INJECTED | {"method": "None"}, 2.0),

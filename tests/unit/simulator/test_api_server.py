@@ -75,7 +75,7 @@ def test_generation_counts_changes_of_the_spec_and_status_is_apart(server: ApiSe
     assert group["spec"]["mode"] == "Manage", "schema defaults are filled in"
     group = server.apply_status(STATIC_GROUPS, "shop", "orders", {"status": {"observedGeneration": 1}})
     assert group["metadata"]["generation"] == 1
-    group = server.patch(STATIC_GROUPS, "shop", "orders", {"spec": {"suspend": True}, "status": {"x": 1}})
+    group = server.patch(STATIC_GROUPS, "shop", "orders", {"spec": {"mode": "Suspended"}, "status": {"x": 1}})
     assert group["metadata"]["generation"] == 2
     assert group["status"] == {"observedGeneration": 1}, "a status in a write of the object is ignored"
     with refused(422):

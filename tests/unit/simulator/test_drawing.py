@@ -19,8 +19,9 @@ from simulator.schedules import drawing, drawn_changes
 from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
 from simulator.schedules.drawn_changes import ChangeKind
 from simulator.world.teams import GROUP, static_group
-from staticgroup.api.identifiers import IdScheme, client_suffixes, identity_scope, resolve_template
-from staticgroup.api.injection import env_suffixes, identity_of, suffix_in_force
+from staticgroup.api.identifiers import IdScheme, identity_scope, resolve_template
+from staticgroup.api.injection import client_suffixes, env_suffixes
+from staticgroup.api.resources.client import TAKES_ENV, ClientType
 from staticgroup.api.resources.staticgroup import StaticGroup, StaticGroupSpec
 from staticgroup.api.workloads import WORKLOAD_KINDS
 from support.narrowing import some
@@ -47,7 +48,7 @@ def choices_of(model: type[BaseModel], path: str = "") -> Iterator[tuple[str, se
 
 
 CHOICES = dict(choices_of(StaticGroupSpec))
-UNDRAWN = {".protocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaConnection"}}
+UNDRAWN = {".groupProtocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaConnection"}}
 """The simulation's applications of Kafka Streams use the classic protocol. The use of a connection is decided apart
 from what is done through it, and held by unit tests and mutants."""
 
@@ -65,10 +66,11 @@ def value_at(spec: dict[str, Any], path: str) -> Any:
 
 
 def test_the_choices_of_the_resource_are_found_at_all() -> None:
-    assert {".mode", ".suspend", ".protocol", ".identity.method", ".identity.exclusive", ".removal.policy"} <= set(
-        CHOICES
-    )
-    assert CHOICES[".identity.method"] == {"Auto", "Policy", "Webhook", "None"}
+    assert {
+        ".mode", ".groupProtocol", ".client.type", ".client.injectAgent", ".assumeExclusive", ".removal",
+        ".onTopicChange", ".sessionTimeout.writeGroupConfig",
+    } <= set(CHOICES)
+    assert CHOICES[".removal"] == {"Departed", "DepartedAndCrashed", "Never"}
 
 
 @pytest.fixture(scope="module")
@@ -87,13 +89,59 @@ def test_every_kind_of_workload_is_drawn(specs: list[dict[str, Any]]) -> None:
     assert {value_at(spec, ".workloadRef.kind") for spec in specs} == known - UNDRAWN_WORKLOADS
 
 
-def test_role_streams_is_drawn_with_what_it_implies_said_and_left_out(specs: list[dict[str, Any]]) -> None:
-    found = [spec for spec in specs if spec["role"] == "Streams"]
-    assert {spec["identity"]["preset"] for spec in found} == {"KafkaStreams", "Generic"}
-    assert {spec["identity"]["suffix"] for spec in found} == {"Auto", "Streams"}
-    assert {spec["identity"]["membersPerPod"] for spec in found} == {1, 2}
-    assert {spec["protocol"] for spec in found} == {"Auto", "Classic"}
-    assert len(found) >= WORLDS * 0.01
+def test_applications_of_kafka_streams_are_drawn_with_one_thread_and_more(specs: list[dict[str, Any]]) -> None:
+    found = [spec for spec in specs if spec["client"]["type"] == "KafkaStreams"]
+    assert {spec["client"]["concurrency"] for spec in found} == {1, 2, 3}
+    assert {spec["groupProtocol"] for spec in found} == {"Auto", "Classic"}
+    assert len(found) >= WORLDS * 0.05
+
+
+def test_every_field_without_a_default_is_drawn_written_and_left_out(drawn: list[Drawn]) -> None:
+    """Each type of client comes with a written template and without one, and with each field that it may have."""
+    with_template: defaultdict[str, set[bool]] = defaultdict(set)
+    fields: defaultdict[str, set[str]] = defaultdict(set)
+    timeouts: set[tuple[str, ...]] = set()
+    for d in drawn:
+        team = some(d.world.team)
+        with_template[team.client["type"]].add("idTemplate" in team.spec)
+        fields[team.client["type"]] |= set(team.client)
+        timeouts.add(tuple(team.spec.get("sessionTimeout", {})))
+    assert with_template == {each: {True, False} for each in ClientType}
+    for each, found in fields.items():
+        is_of_workers = each in ("Connect", "Debezium")
+        assert ("env" in found) == (each in TAKES_ENV), each
+        assert ("container" in found) == (each != "Custom"), "Custom names it in its env"
+        assert ("suffixes" in found) == (each != "KafkaStreams" and not is_of_workers), each
+        assert ("concurrency" in found) == (each in ("SpringBoot", "KafkaStreams")), each
+        assert ("injectAgent" in found) == is_of_workers, each
+    assert timeouts == {(), ("seconds",), ("minSeconds", "maxSeconds"), ("maxSeconds",), ("writeGroupConfig",)}
+
+
+def test_no_world_is_drawn_that_the_api_server_refuses(drawn: list[Drawn]) -> None:
+    """The rules of the resource across its fields, which no structural schema tells."""
+    for team in (team for d in drawn for team in (some(d.world.team), *d.world.others)):
+        spec, client = team.spec, team.client
+        kind, is_of_workers = client.get("type", "Generic"), team.is_of_workers
+        timeout = spec.get("sessionTimeout", {})
+        assert not ("seconds" in timeout and {"minSeconds", "maxSeconds"} & set(timeout))
+        assert timeout.get("minSeconds", 0) <= timeout.get("maxSeconds", 1800)
+        if spec["groupProtocol"] == "Consumer":
+            assert kind != "KafkaStreams"
+            assert not is_of_workers
+        if spec["removal"] == "DepartedAndCrashed":
+            assert spec["groupProtocol"] != "Classic"
+            assert not is_of_workers
+        assert kind != "Custom" or client["env"]
+        assert not client.get("env") or kind in TAKES_ENV
+        assert not (client.get("env") and client.get("container"))
+        assert client.get("concurrency", 1) == 1 or kind in ("SpringBoot", "KafkaStreams")
+        if client.get("suffixes"):
+            assert client.get("concurrency", 1) == 1
+            assert kind != "KafkaStreams"
+            assert not is_of_workers
+        assert not client.get("injectAgent") or (is_of_workers and not client.get("env"))
+        if kind == "Own":
+            assert all("INSTANCE_ID" in entry["instanceIdName"] for entry in client.get("env", ()))
 
 
 def _body(team: Any) -> dict[str, Any]:
@@ -131,10 +179,10 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
     for d, change in changed:
         team = some(d.world.team)
         if change.kind is ChangeKind.PROTOCOL:
-            assert team.spec.get("role", "Consumer") == "Consumer", "the others have no KIP-848 protocol"
+            assert team.client["type"] not in ("KafkaStreams", "Connect", "Debezium"), "these do not speak KIP-848"
         if change.kind is ChangeKind.OUTSIDER:
             assert not team.is_scoped
-            assert not team.identity["exclusive"], "`exclusive` would be false"
+            assert not team.spec["assumeExclusive"], "it would be false"
             assert d.world.others == ()
 
 
@@ -173,8 +221,8 @@ def test_ids_meet_only_where_everybody_has_said_that_they_do_not(drawn: list[Dra
     assert len(meeting) >= WORLDS * 0.01
     for team, other in meeting:
         assert team is not None
-        assert team.identity["exclusive"]
-        assert other.identity["exclusive"]
+        assert team.spec["assumeExclusive"]
+        assert other.spec["assumeExclusive"]
         assert other.namespace != team.namespace
 
 
@@ -193,24 +241,24 @@ def test_ids_of_the_ground_truth_are_those_of_the_product(drawn: list[Drawn]) ->
             assert scope == identity_scope(cluster_uid="cluster", namespace=place[0], name=place[1], uid="uid")
             life = GroupLife(*place, GROUP, team.workload, scope)
             life.take(team.spec, 0.0)
-            identity = identity_of(StaticGroup.from_wire(static_group(team)).spec)
+            spec = StaticGroup.from_wire(static_group(team)).spec
             template = resolve_template(
-                identity.template, namespace=place[0], workload_name=team.workload, group_name=place[1], scope=scope
+                spec.template, namespace=place[0], workload_name=team.workload, group_name=place[1], scope=scope
             )
-            style = suffix_in_force(identity, None)
-            suffixes = client_suffixes(style, identity.members_per_pod, identity.custom_suffixes or ())
             scheme = IdScheme(
-                template=template, workload_name=team.workload, env_suffixes=env_suffixes(identity), suffixes=suffixes,
+                template=template, workload_name=team.workload, env_suffixes=env_suffixes(spec.client),
+                suffixes=client_suffixes(spec.client),
             )
             assert life.ids_of(range(2, 7)) == {str(i) for i in scheme.expected_ids(2, 5)}
 
 
 def test_an_id_of_an_earlier_template_stays_issued_and_is_current_no_more() -> None:
     life = GroupLife("shop", "orders", "orders", "web", "5ca1ab1e")
-    life.take({"identity": {"template": "{podName}.{scope}"}}, 1.0)
-    life.take({"identity": {"template": "{podName}.{scope}"}, "mode": "Observe"}, 2.0)
-    life.take({"identity": {"template": "{ordinal}.{scope}"}}, 3.0)
-    assert len(life.versions) == 2
+    life.take({}, 1.0)
+    life.take({"idTemplate": "{podName}.{scope}", "mode": "Observe"}, 2.0)
+    life.take({"idTemplate": "{podName}.{scope}", "client": {"type": "Own"}}, 2.5)
+    life.take({"idTemplate": "{ordinal}.{scope}"}, 3.0)
+    assert [since_s for since_s, _ in life.versions] == [1.0, 3.0]
     assert life.issued("web-1.5ca1ab1e")
     assert life.current("web-1.5ca1ab1e") is None
     assert life.current("1.5ca1ab1e") is not None

@@ -13,7 +13,7 @@ from coordinator_model.base.errors import ErrorCode
 from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, uid_of
-from simulator.operators.process import says_stop
+from simulator.operators.process import says_report, says_stop
 from simulator.oracles.assumptions import Assumptions
 from simulator.oracles.ground_truth import GroundTruth, PodLife
 from simulator.oracles.promises import ROUND_MAX_S, Effect
@@ -24,7 +24,9 @@ from support.narrowing import some
 from .virtual_time import told_by
 
 HOME = Team(
-    spec={"protocol": "Classic", "identity": {"template": "app-{ordinal}", "exclusive": True, "method": "None"}},
+    spec={
+        "groupProtocol": "Classic", "client": {"type": "Own"}, "idTemplate": "app-{ordinal}", "assumeExclusive": True,
+    },
     is_by_hand=True,
 )
 RIVAL = Team(
@@ -110,7 +112,7 @@ async def test_the_truth_does_not_ask_the_status(world: World) -> None:
 @up()
 async def test_an_id_is_no_longer_wanted_when_its_template_is_gone(world: World) -> None:
     await asyncio.sleep(ROUND_MAX_S + 1)
-    world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
+    world.users.edit_group(NAMESPACE, GROUP, {"idTemplate": "{podName}"})
     assert world.truth.undesired_since_s("app-2") is not None
     assert world.truth.owner_of(GROUP, "app-2") == "orders", "it was issued all the same"
     assert "web-2" in world.truth.desired_ids(GROUP)
@@ -128,7 +130,7 @@ async def test_a_staticgroup_that_is_made_again_replaces_the_one_before(world: W
     )
     await asyncio.sleep(ROUND_MAX_S + 1)
     assert world.truth.undesired_since_s("app-2") is None
-    world.users.edit_group(NAMESPACE, GROUP, {"identity": {"template": "{podName}"}})
+    world.users.edit_group(NAMESPACE, GROUP, {"idTemplate": "{podName}"})
     assert world.truth.undesired_since_s("app-2") is not None
 
 
@@ -137,15 +139,39 @@ async def test_a_staticgroup_that_is_made_again_replaces_the_one_before(world: W
     [
         ({}, False),
         ({"mode": "Observe"}, True),
-        ({"suspend": True}, True),
-        ({"removal": {"policy": "Never"}}, True),
-        ({"identity": {"template": "{podName}"}}, True),
-        ({"identity": {"template": "{podName}", "exclusive": True}}, False),
-        ({"identity": {"template": "{podName}.{scope}"}}, False),
+        ({"mode": "Suspended"}, True),
+        ({"mode": "Manage", "removal": "Departed"}, False),
+        ({"removal": "DepartedAndCrashed"}, False),
+        ({"removal": "Never"}, True),
+        ({"idTemplate": "{podName}"}, True),
+        ({"idTemplate": "{podName}", "assumeExclusive": True}, False),
+        ({"idTemplate": "{podName}.{scope}"}, False),
+        ({"client": {"type": "Own"}}, True),
+        ({"client": {"type": "Own"}, "assumeExclusive": True}, False),
+        ({"client": {"type": "Own"}, "idTemplate": "{podName}.{scope}"}, False),
     ],
 )
 def test_whatever_forbids_every_removal_means_stop(spec: dict[str, object], stops: bool) -> None:
     assert says_stop(spec) is stops
+
+
+@pytest.mark.parametrize(
+    ("spec", "reports"),
+    [
+        ({}, True),
+        ({"removal": "Departed"}, True),
+        ({"removal": "Never"}, True),
+        ({"removal": "DepartedAndCrashed"}, False),
+        ({"removal": "DepartedAndCrashed", "mode": "Observe"}, True),
+        ({"removal": "DepartedAndCrashed", "mode": "Suspended"}, True),
+        ({"removal": "DepartedAndCrashed", "idTemplate": "{podName}"}, True),
+        ({"removal": "DepartedAndCrashed", "idTemplate": "{podName}", "assumeExclusive": True}, False),
+    ],
+)
+def test_whatever_does_not_ask_for_it_forbids_to_release_crashed_members(
+    spec: dict[str, object], reports: bool
+) -> None:
+    assert says_report(spec) is reports
 
 
 Entry = dict[str, object]
