@@ -51,6 +51,9 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, evidence="e" * 300, reason="scaled 5→4", count=2
         ),
         timeout=_timeout(), absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
+        unread_topics=api.UnreadTopicsStatus(
+            topics=["payments"] * so_many(api.UNREAD_TOPICS_MAX), since=T0, rebalanced_for=["refunds"], rebalanced_at=LATER
+        ),
         connect=api.Connect(
             connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
             workers=[
@@ -88,6 +91,7 @@ def _injected(ids: int, env: int) -> durable.InjectedStatus:
         method=durable.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
         session_timeout_ms=45_000,
+        container="app",
         ids=[durable.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
             durable.InjectedEnv(
