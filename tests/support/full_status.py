@@ -54,6 +54,7 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
         unread_topics=api.UnreadTopicsStatus(
             topics=["payments"] * so_many(api.UNREAD_TOPICS_MAX), since=T0, rebalanced_for=["refunds"], rebalanced_at=LATER
         ),
+        left_on_close=api.LeftOnCloseStatus(instance_id=ids[0], pod_name="p", at=T0, count=2),
         connect=api.Connect(
             connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
             workers=[

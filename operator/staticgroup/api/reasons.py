@@ -22,6 +22,7 @@ class ConditionType(StrEnum):
     MEMBERSHIP_COMPLETE = "MembershipComplete"
     CONSUMING = "Consuming"
     TIMEOUT_SUFFICIENT = "TimeoutSufficient"
+    ROLLS_QUIETLY = "RollsQuietly"
     REMOVAL_SETTLED = "RemovalSettled"
     RECOMMENDATION_CURRENT = "RecommendationCurrent"
 
@@ -99,6 +100,9 @@ class Reason(StrEnum):
     TIMEOUT_BELOW_NEED = "TimeoutBelowNeed"
     BROKER_BOUND_TOO_LOW = "BrokerBoundTooLow"
     TIMEOUT_UNKNOWN = "TimeoutUnknown"
+    # RollsQuietly
+    MEMBERS_STAY = "MembersStay"
+    MEMBERS_LEAVE_ON_CLOSE = "MembersLeaveOnClose"
     # RemovalSettled
     NOTHING_TO_REMOVE = "NothingToRemove"
     REMOVED = "Removed"
@@ -197,6 +201,8 @@ MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
         Reason.TIMEOUT_BELOW_NEED: _no(_T.TIMEOUT_SUFFICIENT),
         Reason.BROKER_BOUND_TOO_LOW: _no(_T.TIMEOUT_SUFFICIENT),
         Reason.TIMEOUT_UNKNOWN: _unknown(_T.TIMEOUT_SUFFICIENT),
+        Reason.MEMBERS_STAY: _yes(_T.ROLLS_QUIETLY),
+        Reason.MEMBERS_LEAVE_ON_CLOSE: _no(_T.ROLLS_QUIETLY),
         Reason.NOTHING_TO_REMOVE: _yes(_T.REMOVAL_SETTLED),
         Reason.REMOVED: _yes(_T.REMOVAL_SETTLED),
         Reason.REMOVAL_OFF: _no(_T.REMOVAL_SETTLED),

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
+from .closes import seen_to_close
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
@@ -228,7 +229,8 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     table = table.with_locked_out(set(refused))
     topics = plan_topics(spec, snapshot, group, table, history.unread, now_s)
     since_s = rebalancing_since_s(group, history.rebalancing_since_s, now_s)
-    history = replace(history, unread=topics.unread, rebalancing_since_s=since_s)
+    left = seen_to_close(snapshot, group, issuance.history, found.history.members, now_s)
+    history = replace(history, unread=topics.unread, rebalancing_since_s=since_s, left_on_close=left)
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config or topics.action)

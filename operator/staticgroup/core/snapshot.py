@@ -241,6 +241,21 @@ class UnreadTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOnClose:
+    """The last member that was seen to leave when it closed, although static.
+
+    Parameters
+    ----------
+    count: how many have, since the last one that was seen to stay.
+    """
+
+    instance_id: str
+    pod_name: str
+    at_s: float
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What is remembered of earlier rounds.
 
@@ -256,6 +271,7 @@ class History:
     connect_work: how many connectors and tasks the workers of a Connect cluster held when they were last read and
         nothing was kept for a lost worker; None: not known. A restart loses it.
     unread: topics that nobody reads; durable but for the rest of the group; None while there are none.
+    left_on_close: members that leave when they close; durable; None when the last one that was seen to close stayed.
     rebalancing_since_s: since when the group is seen not to be settled, seconds since the Unix epoch; None: it is. A
         restart loses it.
     templates_idle_since_s: since when no known id is of an earlier template, seconds since the Unix epoch.
@@ -274,6 +290,7 @@ class History:
     connect_work: int | None = None
     unread: UnreadTopics | None = None
     rebalancing_since_s: float | None = None
+    left_on_close: LeftOnClose | None = None
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

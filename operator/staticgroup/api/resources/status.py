@@ -260,6 +260,17 @@ class UnreadTopicsStatus(ApiModel):
     )
 
 
+class LeftOnCloseStatus(ApiModel):
+    """Tell which static member left last when its pod was stopped."""
+
+    instance_id: InstanceIdText = Field(description="Its id.")
+    pod_name: PodName = Field(description="The pod that was stopped.")
+    at: Timestamp = Field(description="When it was first not described any more.")
+    count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(
+        description="How many have left so, since the last one that was seen to stay."
+    )
+
+
 class Writer(ApiModel):
     """Tell under which holding of the operator's Lease this status was written, so that an outdated replica desists."""
 
@@ -282,9 +293,9 @@ class StaticGroupStatus(ApiModel):
     )
     conditions: Annotated[list[Condition], Field(max_length=CONDITIONS_MAX)] = Field(
         [],
-        description="Ready sums up; WorkloadFound, Connected, Authorized, InjectedStatus, MembershipComplete, "
-        "Consuming, TimeoutSufficient, RemovalSettled and, where recommendations are read, RecommendationCurrent say "
-        "where it fails. True is always the good answer.",
+        description="Ready sums up; WorkloadFound, Connected, Authorized, Injected, MembershipComplete, Consuming, "
+        "TimeoutSufficient, RollsQuietly, RemovalSettled and, where recommendations are read, RecommendationCurrent "
+        "say where it fails. True is always the good answer.",
         json_schema_extra=list_map("type"),
     )
     protocol: GroupProtocol | None = Field(None, description="Protocol that the brokers report for the group.")
@@ -316,6 +327,9 @@ class StaticGroupStatus(ApiModel):
     )
     unread_topics: UnreadTopicsStatus | None = Field(
         None, description="Topics that members of a classic group subscribe and nobody reads; absent: there are none."
+    )
+    left_on_close: LeftOnCloseStatus | None = Field(
+        None, description="Members that leave when their pods are stopped; absent: the last one that was seen stayed."
     )
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."

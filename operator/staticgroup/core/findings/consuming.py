@@ -1,4 +1,4 @@
-"""Whether the members consume what they subscribe, and what is done where they do not."""
+"""Whether the members consume what they subscribe, and whether they stay when their pods restart."""
 
 from __future__ import annotations
 
@@ -106,4 +106,24 @@ def _idle(group: GroupView, table: SeatTable) -> Finding | None:
         "partition.",
         remedy="Compare the topics that the application subscribes with those that exist, and look whether its "
         "principal may describe them.",
+    )
+
+
+def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say whether members stay in the group when their pods are stopped, so that a restart causes no rebalance."""
+    kind, left = ConditionType.ROLLS_QUIETLY, plan.history.left_on_close
+    if plan.table is None:
+        sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence)
+    if left is None:
+        sentence = "No member was seen to leave the group when its pod was stopped."
+        return Finding(kind=kind, reason=Reason.MEMBERS_STAY, status=ConditionStatus.TRUE, sentence=sentence)
+    many = counted(left.count, "member has", "members have")
+    return Finding(
+        kind=kind,
+        reason=Reason.MEMBERS_LEAVE_ON_CLOSE,
+        sentence=f"{many} left the group on closing, although static, the last one that of pod {left.pod_name}, so "
+        "every restart rebalances the group twice.",
+        remedy="Do not ask the client to leave: no CloseOptions with LEAVE_GROUP, no leaveGroup(true) in Kafka "
+        "Streams, no leave-group-on-close in Spring; kafkajs and @platformatic/kafka always leave.",
     )

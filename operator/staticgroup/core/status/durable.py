@@ -23,7 +23,7 @@ from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.samples import Cause, Reservoir, samples_from, text_of
 from ..members.carriers import UNATTRIBUTED, Attribution, Suspect
 from ..members.memory import Members
-from ..snapshot import History, Injected, RemovalRecord, SeatMemory, UnreadTopics
+from ..snapshot import History, Injected, LeftOnClose, RemovalRecord, SeatMemory, UnreadTopics
 from ..timeouts.desired import TimeoutHysteresis
 from ..timeouts.group_config import GroupConfigRecord
 
@@ -54,6 +54,7 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
         group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
         members=members_from(namespace, status),
         unread=unread_from(status.unread_topics),
+        left_on_close=left_from(status.left_on_close),
     )
 
 
@@ -65,6 +66,7 @@ def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dic
         "settling": wire_settling(history),
         "absences": wire_absences(history),
         "unread_topics": wire_unread(history.unread),
+        "left_on_close": wire_left(history.left_on_close),
         **wire_members(namespace, history.members),
     }
 
@@ -144,6 +146,24 @@ def unread_from(written: api.UnreadTopicsStatus | None) -> UnreadTopics | None:
         since_s=written.since.timestamp(),
         rebalanced_for=tuple(written.rebalanced_for),
         rebalanced_at_s=written.rebalanced_at.timestamp() if written.rebalanced_at is not None else None,
+    )
+
+
+def wire_left(left: LeftOnClose | None) -> api.LeftOnCloseStatus | None:
+    """Write which member left last when it closed; None when the last one stayed."""
+    if left is None:
+        return None
+    return api.LeftOnCloseStatus(
+        instance_id=left.instance_id, pod_name=left.pod_name, at=wire_time(left.at_s), count=min(left.count, INT32_MAX)
+    )
+
+
+def left_from(written: api.LeftOnCloseStatus | None) -> LeftOnClose | None:
+    """Read the same."""
+    if written is None:
+        return None
+    return LeftOnClose(
+        instance_id=written.instance_id, pod_name=written.pod_name, at_s=written.at.timestamp(), count=written.count
     )
 
 

@@ -20,7 +20,7 @@ from ...api.resources import status as api
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
 from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
-from ..findings.consuming import consuming
+from ..findings.consuming import consuming, rolls_quietly
 from ..findings.issues import findings_of_seats
 from ..findings.kafka import authorized, connected
 from ..findings.members import membership_complete, removal_settled
@@ -101,6 +101,7 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
         membership_complete(spec, snapshot, plan),
         consuming(snapshot, plan),
         timeout_sufficient(snapshot, plan),
+        rolls_quietly(snapshot, plan),
         removal_settled(spec, snapshot, plan, executed),
         *recommendation_current(plan),
     )

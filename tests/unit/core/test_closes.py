@@ -1,0 +1,96 @@
+"""Whether members stay when their pods are stopped: who is gone before its session could end has left.
+
+Restates KIP-345 (a static member that closes sends no LeaveGroup) and KIP-1092 (CloseOptions that make it leave).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.core.evidence.chain import PodState
+from staticgroup.core.group import MemberView
+from staticgroup.core.plan import plan
+from staticgroup.core.snapshot import History, LeftOnClose, Snapshot
+from staticgroup.core.status.durable import left_from, wire_left
+
+from .builders import (
+    NOW_S,
+    SESSION_TIMEOUT_MS,
+    departure,
+    group,
+    history,
+    id_of,
+    known_pod,
+    member,
+    members,
+    sight,
+    spec,
+    workload,
+)
+from .plans import acknowledged, conditions_of
+
+LEFT = LeftOnClose(instance_id=id_of(1), pod_name="web-1", at_s=NOW_S - 60, count=1)
+
+
+def world(*described: MemberView, **pod: Any) -> Snapshot:
+    """Web-1 is restarted; web-0 is as ever."""
+    known = (known_pod(0, "u0"), known_pod(1, "u1", **pod))
+    has_ended = known[1].state is PodState.DEAD
+    return departure(
+        group=group(*described), workload=workload(2), pods=tuple(p for p in known if p.object_present), known=known,
+        sight=sight(ended=frozenset({"u1"}) if has_ended else frozenset()),
+    )  # fmt: skip
+
+
+def remembered(**changes: Any) -> History:
+    return history(**({"members": members()} | changes))
+
+
+def after(seen: Snapshot, memory: History | None = None) -> LeftOnClose | None:
+    return plan(spec(), seen, memory or remembered(), NOW_S).history.left_on_close
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [{"is_deleting": True}, {"state": PodState.DEAD, "since_s": NOW_S - 5}],
+    ids=["still ending", "ended five seconds ago"],
+)
+def test_a_member_that_is_gone_too_early_has_left(pod: dict[str, Any]) -> None:
+    found = after(world(member(0), **pod))
+    assert found == LeftOnClose(instance_id=id_of(1), pod_name="web-1", at_s=NOW_S, count=1)
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [{}, {"state": PodState.DEAD, "since_s": NOW_S - SESSION_TIMEOUT_MS / 1000}],
+    ids=["its pod runs: its session may have ended", "its session may have ended since"],
+)
+def test_a_session_that_may_have_ended_proves_nothing(pod: dict[str, Any]) -> None:
+    assert after(world(member(0), **pod)) is None
+
+
+def test_what_the_operator_removed_has_not_left() -> None:
+    seen = world(member(0), state=PodState.DEAD, since_s=NOW_S - 5)
+    assert after(seen, remembered(removals=[acknowledged(instance_id=id_of(1), member_id="m1")])) is None
+
+
+def test_a_member_that_stays_although_its_pod_has_ended_is_quiet() -> None:
+    stays = world(member(0), member(1), state=PodState.DEAD, since_s=NOW_S - 5)
+    assert after(stays, remembered(left_on_close=LEFT)) is None
+
+
+def test_it_is_remembered_until_one_stays() -> None:
+    assert after(world(member(0), member(1)), remembered(left_on_close=LEFT)) == LEFT
+    assert left_from(wire_left(LEFT)) == LEFT
+    assert left_from(wire_left(None)) is None
+
+
+def test_the_condition_says_which_settings_do_it() -> None:
+    condition = conditions_of(world(member(0), member(1)), remembered(left_on_close=LEFT))[ConditionType.ROLLS_QUIETLY]
+    assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.MEMBERS_LEAVE_ON_CLOSE)
+    assert "leave-group-on-close" in condition.message
+    ready = conditions_of(world(member(0), member(1)), remembered(left_on_close=LEFT))["Ready"]
+    assert ready.status is ConditionStatus.TRUE
