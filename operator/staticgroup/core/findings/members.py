@@ -7,7 +7,7 @@ from typing import Final
 
 from ...api import remedies
 from ...api.identifiers import first_that_may_become
-from ...api.protocols import RoleChoice
+from ...api.protocols import ProtocolChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import Removal, StaticGroupSpec
@@ -18,7 +18,7 @@ from ..ids.suffixes import SuffixMismatch
 from ..injection import InjectionVerdict
 from ..outcomes import Executed
 from ..plan import Plan
-from ..protocols import CONNECT_ROLE, ROLES, Role, chosen_by, role_of
+from ..protocols import CONNECT_ROLE, ROLES, STREAMS_ROLE, chosen_by, role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
 from . import Finding, Subject, counted, ended
@@ -40,11 +40,6 @@ _REASONS: Final = {
     Guard.UNSCOPED: Reason.UNSCOPED_IDS,
     Guard.POLICY_NEVER: Reason.REMOVAL_OFF,
     Guard.SUSPENDED: Reason.REMOVAL_OFF,
-}
-_CLIENT_OF: Final = {
-    RoleChoice.CONNECT: ClientType.CONNECT.value,
-    RoleChoice.CONSUMER: ClientType.GENERIC.value,
-    RoleChoice.STREAMS: ClientType.KAFKA_STREAMS.value,
 }
 _NO_IDS: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 
@@ -100,16 +95,18 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         if group.group_type not in role.group_types:
             what = f"of type {group.group_type.value}"
         sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
-        remedy = _right_group(role, group)
+        remedy = _right_group(spec, group)
         return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
     return None
 
 
-def _right_group(role: Role, group: GroupView) -> str:
+def _right_group(spec: StaticGroupSpec, group: GroupView) -> str:
     """Say how the spec names the right group."""
-    others = [client for choice, client in _CLIENT_OF.items() if ROLES[choice].may_be_in(group)]
-    remedy = f"Set spec.client.type to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
-    if role is not CONNECT_ROLE:
+    others = [f"spec.client.type to {role.client.value}" for role in ROLES.values() if role.may_be_in(group)]
+    if spec.client.type is ClientType.OWN and STREAMS_ROLE.may_be_in(group):  # its ids stay its own
+        others = [f"spec.groupProtocol to {ProtocolChoice.STREAMS.value}"]
+    remedy = f"Set {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
+    if role_of(spec) is not CONNECT_ROLE:
         return remedy
     return (
         f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."
@@ -330,8 +327,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
             remedy = remedies.name_container()
         if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
-            remedy = f"a member of its pod holds {near.instance_id}"
+            reason, sentence = UNKNOWN_SUFFIX, f"a member of its pod holds {near.instance_id}"
+            remedy = plan.suffix.in_a_row
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     no_ids = _NO_IDS.get(plan.injection.verdict) if plan.injection is not None else None
@@ -384,14 +381,13 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for member in plan.table.foreign if plan.table is not None else ():
         near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
         reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
+        remedy = ""
         if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, (
-                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched "
-                "until then"
-            )
+            reason, sentence = UNKNOWN_SUFFIX, "the id of this pod but for what the client appends; never touched"
+            remedy = plan.suffix.in_a_row
         pod_name = near.pod_name if near is not None else None
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
-        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
+        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
     for member in plan.table.dynamic if plan.table is not None else ():
         dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
