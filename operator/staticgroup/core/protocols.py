@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ..api.protocols import GroupProtocol, ProtocolChoice, RoleChoice
+from ..api.resources.client import ClientType
 from ..api.resources.staticgroup import StaticGroupSpec
 from .group import GroupType, GroupView, KafkaProblem, LeaveCall, MemberView
 
@@ -124,6 +125,7 @@ class Role:
     plural: what its members are called in sentences.
     protocol_types: of the groups that its members join (JoinGroupRequest.protocolType).
     group_types: of the same.
+    client: a type of client that has this role.
     singular: what one of them is called.
     protocol: the only one that its members speak; None: they may speak several.
     """
@@ -131,6 +133,7 @@ class Role:
     plural: str
     protocol_types: frozenset[str]
     group_types: frozenset[GroupType]
+    client: ClientType
     singular: str = "consumer"
     protocol: ProtocolChoice | None = None
 
@@ -151,18 +154,21 @@ CONSUMER_ROLE: Final = Role(
     plural="consumers",
     protocol_types=frozenset({"consumer"}),
     group_types=frozenset({GroupType.CLASSIC, GroupType.CONSUMER}),
+    client=ClientType.GENERIC,
 )
 STREAMS_ROLE: Final = Role(
     plural="Kafka Streams instances",
     singular="Kafka Streams instance",
     protocol_types=frozenset({"consumer", "streams"}),
     group_types=frozenset({GroupType.CLASSIC, GroupType.STREAMS}),
+    client=ClientType.KAFKA_STREAMS,
 )
 CONNECT_ROLE: Final = Role(
     plural="Connect workers",
     singular="Connect worker",
     protocol_types=frozenset({"connect"}),
     group_types=frozenset({GroupType.CLASSIC}),
+    client=ClientType.CONNECT,
     protocol=ProtocolChoice.CLASSIC,
 )
 

@@ -333,7 +333,8 @@ def _finding(c: Crash, hit: Hit) -> Finding:
     is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
     ended_at = _as_rfc3339(c.record.ended_at_s)
     sentence = f"its process ended at {ended_at} without leaving; {hit.sentence}"
-    advise = remedies.let_in if is_certain else remedies.wait_for_session
+    may_act = is_certain and c.spec.mode is Mode.MANAGE
+    advise = remedies.let_in if may_act else remedies.wait_for_session
     return Finding(
         kind=ExceptionKind.MISSING,
         reason=hit.guard.value,

@@ -31,7 +31,7 @@ NOW_S = 1_800_000_000.0
 SCOPE = "3fa9c1d2"
 WATCH = "1799990000-a1b2c3d4"
 SESSION_TIMEOUT_MS = 110_000
-"""What is injected for `workload`: 30 + 20 + 20 + 3 s and headroom, rounded up to 5 s."""
+"""What is injected for `workload`: 30 + 20 + 20 + 3 s and half of it, rounded up to 5 s."""
 COORDINATOR = "1@10.0.0.1:9092"
 NODE = NodeView(name="n1", uid="node-1", kubelet_version="v1.36.3", kubelet_minor=36)
 
@@ -42,7 +42,7 @@ def id_of(ordinal: int) -> str:
 
 def spec(**changes: Any) -> StaticGroupSpec:
     body: dict[str, Any] = {
-        "workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "protocol": "Classic",
+        "workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders", "groupProtocol": "Classic",
     }
     body.update(changes)
     return StaticGroupSpec.model_validate(body)
@@ -243,3 +243,8 @@ def departure(
         "cluster_uid": "cluster-1",
     }
     return Snapshot(**(values | changes))
+
+
+def going(**changes: Any) -> Snapshot:
+    """Web is deleted in the foreground; web-2 ended with a certificate, and its member is the last of the group."""
+    return departure(**({"workload": workload(2, is_deleting=True), "group": group(member(2))} | changes))

@@ -25,8 +25,9 @@ from .workers import stock, worker, world
 TEXT: dict[str, Any] = {"java_options": JavaOptions.TEXT}
 
 
-def wish(**identity: Any) -> StaticGroupSpec:
-    return spec(role="Connect", protocol="Auto", groupId="connect-cluster", identity={"agent": "Inject"} | identity)
+def wish(**client: Any) -> StaticGroupSpec:
+    values = {"type": "Connect", "injectAgent": True} | client
+    return spec(groupProtocol="Auto", groupId="connect-cluster", client=values)
 
 
 def seen(
@@ -59,7 +60,7 @@ def test_options_as_text_take_the_agent() -> None:
         (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
         (JavaOptions.REFERENCE, "takes KAFKA_OPTS by valueFrom", "write it as text in its env"),
         (JavaOptions.TWICE, "sets KAFKA_OPTS twice", "set it once in its env"),
-        (JavaOptions.WITH_AGENT, "must not run two", "or set spec.identity.agent to Provided"),
+        (JavaOptions.WITH_AGENT, "must not run two", "or set spec.client.injectAgent to false"),
     ],
 )
 def test_options_that_cannot_be_extended_name_the_field_to_change(
@@ -80,7 +81,7 @@ def test_options_that_cannot_be_extended_name_the_field_to_change(
     [(JavaOptions.ABSENT, False), (JavaOptions.PERHAPS_FROM_ELSEWHERE, True), (JavaOptions.REFERENCE, True)],
 )
 def test_debeziums_image_sets_no_options_that_could_be_replaced(options: JavaOptions, is_refused: bool) -> None:
-    reason, _ = said(seen(*WELL, java_options=options), wished=wish(preset="Debezium"))
+    reason, _ = said(seen(*WELL, java_options=options), wished=wish(type="Debezium"))
     assert (reason == "AgentNotInjected") is is_refused
 
 
@@ -99,7 +100,7 @@ def test_the_workers_container_is_asked_and_no_other() -> None:
 
 @pytest.mark.parametrize(
     ("wished", "view"),
-    [(wish(agent="Provided"), workload(2)), (wish(), None), (wish(container="elsewhere"), workload(2))],
+    [(wish(injectAgent=False), workload(2)), (wish(), None), (wish(container="elsewhere"), workload(2))],
     ids=["provided", "no StatefulSet", "no such container"],
 )
 def test_no_field_keeps_out_an_agent_that_is_not_to_be_injected(
@@ -150,7 +151,7 @@ def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:
         assert decided.timeout is not None
         return decided.timeout.desired.need_ms
 
-    provided = need_ms(wish(agent="Provided"), **TEXT)
+    provided = need_ms(wish(injectAgent=False), **TEXT)
     assert need_ms(wish(), **TEXT) > provided
     assert need_ms(wish()) == provided
 
@@ -164,10 +165,10 @@ def test_the_status_asks_the_policy_for_the_agent() -> None:
 
     asked = {"container": "", "agent": True, "optionsMayBeAbsent": False, "hostVariable": ""}
     assert injected(wish()) == asked
-    assert injected(wish(agent="Provided")) is None
+    assert injected(wish(injectAgent=False)) is None
     debezium = {"optionsMayBeAbsent": True, "hostVariable": "ADVERTISED_HOST_NAME"}
-    assert injected(wish(preset="Debezium", container="connect")) == asked | debezium | {"container": "connect"}
-    assert injected(wish(preset="Debezium", agent="Provided")) == asked | debezium | {"agent": False}
+    assert injected(wish(type="Debezium", container="connect")) == asked | debezium | {"container": "connect"}
+    assert injected(wish(type="Debezium", injectAgent=False)) == asked | debezium | {"agent": False}
 
 
 # the pod template -----------------------------------------------------------------------------------------------------

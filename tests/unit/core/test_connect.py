@@ -42,7 +42,7 @@ def test_the_first_workers_get_their_session_timeout_with_their_id(members: tupl
     decided = decide(departure(group=seen), history(injected=None))
     assert decided.history.injected is not None
     assert decided.history.injected.session_timeout_ms == 110_000
-    unsure = plan(spec(protocol="Auto"), departure(group=replace(seen, members=())), history(injected=None), NOW_S)
+    unsure = plan(spec(groupProtocol="Auto"), departure(group=replace(seen, members=())), history(injected=None), NOW_S)
     assert unsure.history.injected is not None
     assert unsure.history.injected.session_timeout_ms is None
 
@@ -102,17 +102,17 @@ def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is
 )
 @pytest.mark.parametrize("protocol", ["Auto", "Classic"])
 def test_a_sinks_consumers_are_not_the_workers(seen: GroupView, words: str, protocol: str) -> None:
-    condition = conditions_of(departure(group=seen), wish=wish(protocol=protocol))["MembershipComplete"]
+    condition = conditions_of(departure(group=seen), wish=wish(groupProtocol=protocol))["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
     assert words in condition.message
     assert "connect-<connector>" in condition.message
-    assert "spec.protocol" not in condition.message
+    assert "spec.groupProtocol" not in condition.message
 
 
-def test_a_group_of_workers_under_the_role_of_consumers_names_role_connect() -> None:
+def test_a_group_of_workers_under_a_client_of_consumers_names_type_connect() -> None:
     condition = conditions_of(WELL, wish=spec())["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
-    assert condition.message.endswith("Set spec.role to Connect, or correct spec.groupId.")
+    assert condition.message.endswith("Set spec.client.type to Connect, or correct spec.groupId.")
 
 
 # wording --------------------------------------------------------------------------------------------------------------
@@ -130,9 +130,9 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
         wish(),
     ),
     (
-        "short by hand",
+        "short while only observed",
         world(worker(0), worker(1), pods=(known_pod(0, "u0", session_timeouts_ms=(10_000,)), known_pod(1, "u1"))),
-        wish(identity={"preset": "Connect", "method": "None"}),
+        wish(mode="Observe"),
     ),
     (
         "unknown timeout",
@@ -142,7 +142,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
         "unknown timeout by name",
         WELL,
         wish(
-            identity={"preset": "Custom", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}
+            client={"type": "Connect", "env": [{"instanceIdName": "WORKER_INSTANCE_ID", "sessionTimeoutName": ""}]}
         ),
     ),
     ("departed", departure(group=cluster(worker(0), worker(1), worker(2))), wish()),

@@ -48,19 +48,20 @@ def test_enough_measured_absences_take_the_place_of_a_longer_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("longest_ms", "headroom_percent", "expected_ms"),
+    ("longest_ms", "expected_ms"),
     [
-        (32_000, 50, 60_000),  # 32 x 7/6 + 3 s, and half as much again, are 60.5 s: up to 65 s were more than 64
-        (33_000, 50, 65_000),
-        (32_000, 100, 85_000),  # who wants twice the need gets it
-        (8_000, 20, 15_000),  # 14.8 s: up to 15 s is less than 16
-        (5_500, 10, 10_000),  # 10.36 s: up to 15 s were more than 11, and 10 s outlast the need of 9.4
-        (7_000, 20, 15_000),  # 13.4 s: up to 15 s is more than 14, but 10 s were less than the need of 11.2
+        (32_000, 60_000),  # 32 x 7/6 + 3 s, and half as much again, are 60.5 s: up to 65 s were more than 64
+        (33_000, 65_000),
     ],
 )
-def test_rounding_up_carries_no_value_beyond_twice_the_longest_absence(longest_ms: int, headroom_percent: int, expected_ms: int) -> None:
-    spec = AUTO.model_copy(update={"headroom_percent": headroom_percent, "min_seconds": 1})
+def test_rounding_up_carries_no_value_beyond_twice_the_longest_absence(longest_ms: int, expected_ms: int) -> None:
+    spec = AUTO.model_copy(update={"min_seconds": 1})
     assert chosen(5_000, 5_000, 5_000, 5_000, 5_000, longest_ms, spec=spec).inject_ms == expected_ms
+
+
+def test_rounding_down_to_twice_the_longest_absence_never_undercuts_the_need() -> None:
+    """Twice the longest of 2.3 s is less than the first step of 5 s."""
+    assert chosen(*[50] * 98, 2_300).desired.target_ms == 4_575
 
 
 def test_few_short_absences_leave_the_estimate_and_say_so() -> None:
@@ -95,16 +96,16 @@ def test_value_in_use_is_kept_for_a_day_and_said_to_be() -> None:
     assert (later.inject_ms, later.desired.hysteresis) == (40_000, TimeoutHysteresis(timeout_ms=37_500))
 
 
-def test_percentile_and_headroom_are_the_users() -> None:
-    lengths = [*range(1_000, 61_000, 1_000), 300_000]
-    spec = SessionTimeout.model_validate({"percentile": 80, "headroomPercent": 0})
-    t = chosen(*lengths, spec=spec)
-    assert (t.desired.basis, t.inject_ms) == (Basis.ORDER_STATISTIC, 60_000)
-    assert "bounds the 80th percentile of 61 measured absences" in t.desired.why
+def test_many_absences_bound_their_95th_percentile() -> None:
+    """The longest of 100 is an outlier; half of the bound on top of it."""
+    lengths = [*range(1_000, 100_000, 1_000), 300_000]
+    t = chosen(*lengths)
+    assert (t.desired.basis, t.desired.need_ms, t.inject_ms) == (Basis.ORDER_STATISTIC, 102_000, 155_000)
+    assert "bounds the 95th percentile of 100 measured absences" in t.desired.why
 
 
-def test_fixed_is_the_users_number_and_is_judged_by_what_was_measured() -> None:
-    spec = SessionTimeout.model_validate({"mode": "Fixed", "seconds": 60})
+def test_seconds_are_the_users_number_and_are_judged_by_what_was_measured() -> None:
+    spec = SessionTimeout.model_validate({"seconds": 60})
     t = chosen(*[70_000] * 10, spec=spec)
     assert (t.inject_ms, t.desired.source, t.desired.basis, t.reason) == (60_000, TimeoutSource.FIXED, Basis.FIXED, Reason.TIMEOUT_BELOW_NEED)
 

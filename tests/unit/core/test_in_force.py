@@ -29,6 +29,7 @@ WIDE = broker_bounds(
     consumer_session_ms=45_000, streams_min_ms=45_000, streams_max_ms=60_000, streams_session_ms=50_000,
 )  # fmt: skip
 NEXT_MS = 125_000
+BY_HAND = {"idTemplate": "{podName}.{scope}", "client": {"type": "Own"}}
 NOTHING_SET = GroupConfigRecord()
 START = ContainerBudget(name="app", startup_budget_s=30)
 
@@ -108,7 +109,7 @@ def test_kip_848_and_streams_groups_hold_what_the_broker_has_beside_pods_that_st
     described = group(
         *(member(n, member_epoch=3) for n in range(2)), group_type=kind, group_epoch=3, assignment_epoch=3
     )
-    assert shown(world(*pods, group=described), protocol="Auto") == expected
+    assert shown(world(*pods, group=described), groupProtocol="Auto") == expected
 
 
 def test_variable_that_the_template_sets_for_a_kip_848_client_is_in_force_nowhere() -> None:
@@ -117,27 +118,27 @@ def test_variable_that_the_template_sets_for_a_kip_848_client_is_in_force_nowher
     )
     described = group(member(0), group_type=GroupType.CONSUMER)
     found = world(30_000, group=described, workload=workload(1, containers=(template,)))
-    assert shown(found, protocol="Auto") == (45_000, 45_000, 45_000, 0, "45s")
+    assert shown(found, groupProtocol="Auto") == (45_000, 45_000, 45_000, 0, "45s")
 
 
 def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -> None:
     described = group(member(0), group_type=GroupType.CONSUMER)
-    assert shown(world(60_000, group=described, bounds=None), protocol="Auto") == (None, None, None, 1, None)
+    assert shown(world(60_000, group=described, bounds=None), groupProtocol="Auto") == (None, None, None, 1, None)
 
 
 @pytest.mark.parametrize(
     ("wish", "template", "expected"),
     [
         ({"mode": "Observe"}, (), (60_000, 60_000, None, 0, "60s")),
-        ({"identity": {"method": "None"}}, (), (60_000, 60_000, None, 0, "60s")),
+        (BY_HAND, (), (60_000, 60_000, None, 0, "60s")),
         (
-            {"identity": {"method": "None"}}, (("KAFKA_SESSION_TIMEOUT_MS", "90000"),),
+            BY_HAND, (("KAFKA_SESSION_TIMEOUT_MS", "90000"),),
             (60_000, 60_000, 90_000, 0, "60s→90s"),
         ),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "60000"),), (60_000, 60_000, 60_000, 0, "60s")),
         ({"mode": "Observe"}, (("KAFKA_SESSION_TIMEOUT_MS", "a minute"),), (60_000, 60_000, None, 0, "60s")),
         (
-            {"identity": {"env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}}, (),
+            {"client": {"type": "Custom", "env": [{"instanceIdName": "ID", "sessionTimeoutName": ""}]}}, (),
             (60_000, 60_000, None, 1, "?"),
         ),
     ],
@@ -150,7 +151,7 @@ def test_where_nothing_is_injected_the_next_pods_get_what_the_template_says(wish
 
 
 def test_session_timeout_of_before_stays_while_later_ids_are_refused() -> None:
-    status = status_of(world(NEXT_MS), identity={"scope": "0123abcd"}, sessionTimeout={"mode": "Fixed", "seconds": 90})
+    status = status_of(world(NEXT_MS), idTemplate="{podName}1.{scope}", sessionTimeout={"seconds": 90})
     assert status.timeout is not None
     assert status.injected is not None
     assert (status.timeout.next_ms, status.injected.session_timeout_ms) == (NEXT_MS, NEXT_MS)
@@ -164,7 +165,7 @@ def test_members_of_a_group_hold_a_raised_setting_from_their_next_heartbeat_on()
     described = group(member(0, member_epoch=3), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
     write = GroupConfigWrite(setting=setting, values={setting: 130_000}, before_ms=45_000)
     record = GroupConfigRecord(written_ms=130_000, write=write, asked_at_s=NOW_S - 2, held_at_s=NOW_S - 1)
-    wish = {"protocol": "Consumer", "sessionTimeout": {"writeGroupConfig": True}}
+    wish = {"groupProtocol": "Consumer", "sessionTimeout": {"writeGroupConfig": True}}
     status = status_of(world(None, group=described, bounds=bounds), record, **wish)
     assert status.timeout is not None
     assert (status.timeout.effective_ms, status.timeout.next_ms) == (45_000, 130_000)
@@ -175,8 +176,8 @@ def test_members_of_a_group_hold_a_raised_setting_from_their_next_heartbeat_on()
 
 def test_protocol_that_is_not_known_yet_leaves_what_pods_show_and_what_is_injected_still() -> None:
     found = world(60_000, group=group(group_type=GroupType.ABSENT))
-    assert shown(found, protocol="Auto") == (60_000, 60_000, NEXT_MS, 0, "60s→125s")
-    assert judged(found, protocol="Auto")[:2] == ("Unknown", "TimeoutUnknown")
+    assert shown(found, groupProtocol="Auto") == (60_000, 60_000, NEXT_MS, 0, "60s→125s")
+    assert judged(found, groupProtocol="Auto")[:2] == ("Unknown", "TimeoutUnknown")
 
 
 @pytest.mark.parametrize("changes", [{"watch": ""}, {"pods": ()}])  # before the first LIST; malformed or out of sight
@@ -207,10 +208,10 @@ def test_pods_that_cannot_be_seen_are_not_taken_for_none(changes) -> None:
         ((NEXT_MS,), {"mode": "Observe"}, "True", "TimeoutFits", ["125 s"]),
         ((), {"mode": "Observe"}, "Unknown", "TimeoutUnknown", ["no pod now"]),
         (
-            (NEXT_MS,), {"identity": {"method": "None"}, "sessionTimeout": {"maxSeconds": 40}}, "True", "TimeoutFits",
+            (NEXT_MS,), BY_HAND | {"sessionTimeout": {"maxSeconds": 40}}, "True", "TimeoutFits",
             ["125 s"],
         ),
-        ((60_000,), {"identity": {"method": "None"}}, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
+        ((60_000,), BY_HAND, "False", "TimeoutBelowNeed", ["60000 ms", "at least 83000"]),
     ],
 )
 def test_what_holds_is_judged(pods, wish, status, reason, words) -> None:
@@ -224,7 +225,7 @@ def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> Non
         name="app", env_names=("KAFKA_SESSION_TIMEOUT_MS",), env_values=(("KAFKA_SESSION_TIMEOUT_MS", "30000"),),
         startup_budget_s=30,
     )
-    found = judged(world(NEXT_MS, workload=workload(1, containers=(container,))), identity={"method": "None"})
+    found = judged(world(NEXT_MS, workload=workload(1, containers=(container,))), **BY_HAND)
     assert found[:2] == ("False", "TimeoutBelowNeed")
     assert "30000 ms" in found[2]
 
@@ -232,7 +233,7 @@ def test_template_that_sets_too_little_is_named_before_it_is_rolled_out() -> Non
 def test_classic_pod_left_in_a_consumer_group_is_judged_too() -> None:
     bounds = broker_bounds(consumer_min_ms=45_000, consumer_max_ms=900_000, consumer_session_ms=600_000)
     described = group(member(0), member(1), group_type=GroupType.CONSUMER)
-    found = judged(world(60_000, None, group=described, bounds=bounds), protocol="Auto")
+    found = judged(world(60_000, None, group=described, bounds=bounds), groupProtocol="Auto")
     assert found[:2] == ("False", "TimeoutBelowNeed")
     assert "60000 ms" in found[2]
 
@@ -256,8 +257,8 @@ def test_message_holds_no_count_of_time() -> None:
         [
             {},
             {"mode": "Observe"},
-            {"identity": {"method": "None"}},
-            {"sessionTimeout": {"mode": "Fixed", "seconds": 600}},
+            BY_HAND,
+            {"sessionTimeout": {"seconds": 600}},
         ]
     ),
     st.none() | st.just(WIDE) | st.just(broker_bounds()),
@@ -268,7 +269,7 @@ def test_every_world_has_a_status_that_the_resource_accepts(pods, kind, protocol
         if kind is None
         else group(*(member(n) for n in range(len(pods))), group_type=kind)
     )
-    status = status_of(world(*pods, group=described, bounds=bounds), protocol=protocol, **wish)
+    status = status_of(world(*pods, group=described, bounds=bounds), groupProtocol=protocol, **wish)
     t, columns = status.timeout, status.columns
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
     assert t is not None

@@ -19,10 +19,8 @@ from .plans import acknowledged, read_keys
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
 ONE_ID_TWICE = {
-    "preset": "Custom",
-    "suffix": "Custom",
-    "membersPerPod": 2,
-    "customSuffixes": ["-a-b", "-b"],
+    "type": "Custom",
+    "suffixes": ["-a-b", "-b"],
     "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
 }
 """Every rule of the CRD lets it pass, and base-a-b is made by both consumers: base + -a-b and base-a + -b."""
@@ -35,7 +33,7 @@ def test_suffixes_that_make_one_id_twice_are_an_identity_error_and_not_a_crash(k
     `plan` promises never to raise. When it is caught, nothing may be injected (method Policy), or the two members of
     each new pod fence each other.
     """
-    decided = plan(spec(identity=ONE_ID_TWICE), departure(), history(injected=known), NOW_S)
+    decided = plan(spec(client=ONE_ID_TWICE), departure(), history(injected=known), NOW_S)
     assert "the same id" in decided.identity_error
     assert decided.actions == ()
     assert decided.history.injected is None or decided.history.injected.method == "None"
@@ -45,7 +43,7 @@ def test_id_with_an_ordinal_longer_than_any_pod_name_gives_a_status_that_can_be_
     """Any consumer that joins with such an id made each round end in an error, for ever: the row's podName was too
     long."""
     instance_id = f"{'9' * 240}.{SCOPE}"
-    wish = spec(identity={"template": "{ordinal}.{scope}"}, workloadRef={"name": "consumer-of-orders"})
+    wish = spec(idTemplate="{ordinal}.{scope}", workloadRef={"name": "consumer-of-orders"})
     world = departure(
         workload=workload(2, name="consumer-of-orders"), group=group(MemberView(member_id="m", instance_id=instance_id))
     )
@@ -68,7 +66,7 @@ def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -
     )
     world = departure(fresh={}, group=consumers)
     memory = history(removals=back, members=members({n: [] for n in ordinals}))
-    assert keys[-1] in read_keys(spec(protocol="Consumer"), world, memory)
+    assert keys[-1] in read_keys(spec(groupProtocol="Consumer"), world, memory)
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from .builders import (
     WATCH,
     departure,
     fresh,
+    going,
     group,
     history,
     id_of,
@@ -46,7 +47,7 @@ ENDING = departure(chains={id_of(2): (known_pod(is_deleting=True),)}, sight=sigh
     [
         (AWAY, {}, "MembershipComplete", "MembersAway", "away while their pods restart"),
         (ENDING, {}, "RemovalSettled", "RemovalInProgress", "PodStillRunning"),
-        (departure(), {"removal": {"holdSeconds": 30}}, "RemovalSettled", "RemovalInProgress", "HoldWindow"),
+        (going(), {}, "RemovalSettled", "RemovalInProgress", "HoldWindow"),
         (departure(fresh={}), {}, "RemovalSettled", "RemovalInProgress", "NotReadAfresh"),
         (
             departure(fresh={id_of(2): fresh(barrier_passed=False)}), {}, "RemovalSettled", "RemovalInProgress",

@@ -20,6 +20,7 @@ from .builders import (
     attributed,
     departure,
     fresh,
+    going,
     group,
     history,
     id_of,
@@ -70,14 +71,13 @@ def test_nothing_departed_means_an_empty_plan() -> None:
         ({"fresh": {id_of(2): fresh(objects=(("web-2", "u2"), ("web-21", "u9")))}}, Guard.POD_PRESENT),
         ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
-        ({"same_scope": ("shop/twin",)}, Guard.CONFLICT),
         ({"group": group(member(0), member(2), member(2, "m2b"))}, Guard.DUPLICATE),
         ({"pods": (), "workload": workload(2, status_replicas=2)}, Guard.PODS_UNSEEN),
         ({"workload": workload(2, status_replicas=3)}, Guard.PODS_UNSEEN),
     ],
     ids=[
         "not read", "wanted again", "pod there", "pod of another of its names there", "no barrier", "overlap",
-        "same scope", "duplicate", "no pod seen", "one pod unseen",
+        "duplicate", "no pod seen", "one pod unseen",
     ],
 )
 def test_each_doubt_of_this_round_holds_the_removal_under_its_own_name(
@@ -186,7 +186,7 @@ RENAMED = {
 def renamed(**changes: object) -> Plan:
     """The plan for the old id of ordinal 2."""
     memory = history(injected=injected(id_template="{podName}.x.3fa9c1d2"), templates=("{podName}.3fa9c1d2",))
-    return planned(departure(**(RENAMED | changes)), memory, identity={"template": "{podName}.x.{scope}"})
+    return planned(departure(**(RENAMED | changes)), memory, idTemplate="{podName}.x.{scope}")
 
 
 def test_old_id_leaves_beside_a_live_pod_that_was_born_after_its_member_had_joined() -> None:
@@ -209,10 +209,9 @@ def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None
         chains={"web-2": (known_pod(state=DEAD, instance_ids=frozenset(ids)),)},
         fresh={"web-2": fresh()},
     )
-    template = {"template": "{podName}"}
     memory = history(injected=unscoped, members=members(attributions={"web-2": attributed("m2", "u2")}))
-    assert only_guard(planned(snapshot, memory, identity=template)) is Guard.UNSCOPED
-    assert removed(planned(snapshot, memory, identity=template | {"exclusive": True})) == {("m2", "web-2")}
+    assert only_guard(planned(snapshot, memory, idTemplate="{podName}")) is Guard.UNSCOPED
+    assert removed(planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True)) == {("m2", "web-2")}
 
 
 def test_foreign_and_dynamic_members_are_counted_and_never_candidates() -> None:
@@ -239,16 +238,17 @@ def test_group_types_that_leavegroup_does_not_serve_are_held(kind: GroupType) ->
     assert only_guard(planned(departure(group=group(member(2), group_type=kind)))) is Guard.UNSUPPORTED_GROUP
 
 
-def test_suspend_and_policy_never_hold() -> None:
-    assert only_guard(planned(suspend=True)) is Guard.SUSPENDED
-    assert only_guard(planned(removal={"policy": "Never"})) is Guard.POLICY_NEVER
+def test_mode_suspended_and_removal_never_hold() -> None:
+    assert only_guard(planned(mode="Suspended")) is Guard.SUSPENDED
+    assert only_guard(planned(removal="Never")) is Guard.POLICY_NEVER
 
 
-def test_hold_window_counts_from_the_first_round_that_saw_the_departure() -> None:
-    first = planned(removal={"holdSeconds": 30})
+def test_hold_window_of_a_workload_that_goes_counts_from_the_first_round_that_saw_the_departure() -> None:
+    first = planned(going())
     assert only_guard(first) is Guard.HOLD_WINDOW
-    assert first.requeue_after_s <= 30
-    assert removed(planned(memory=first.history, now_s=NOW_S + 31, removal={"holdSeconds": 30})) == {("m2", id_of(2))}
+    assert first.requeue_after_s <= 60
+    assert only_guard(planned(going(), first.history, NOW_S + 59)) is Guard.HOLD_WINDOW
+    assert removed(planned(going(), first.history, NOW_S + 61)) == {("m2", id_of(2))}
 
 
 def test_missing_workload_waits_for_its_recreation_before_anything_is_removed() -> None:
@@ -264,20 +264,6 @@ def only_guard_all(decided: Plan) -> set[Guard]:
     return {h.reason for h in decided.held}
 
 
-def test_budget_lets_at_least_one_go_and_the_rest_wait_their_turn() -> None:
-    ids = range(2, 6)
-    snapshot = departure(
-        group=group(member(0), member(1), *(member(n) for n in ids)),
-        chains={id_of(n): (known_pod(n, f"u{n}", DEAD),) for n in ids},
-        fresh={id_of(n): fresh() for n in ids},
-    )
-    memory = history(members=members({n: [] for n in ids}))
-    decided = planned(snapshot, memory, removal={"maxPercentOfGroup": 1})
-    assert len(removed(decided)) == 1
-    assert {h.reason for h in decided.held} == {Guard.BUDGET}
-    assert len(removed(planned(snapshot, memory))) == 4
-
-
 def test_batch_removes_all_departed_members_in_one_action() -> None:
     snapshot = departure(
         workload=workload(0, status_replicas=0),
@@ -290,7 +276,7 @@ def test_batch_removes_all_departed_members_in_one_action() -> None:
     assert len(action.removals) == 2
 
 
-# identity and injection -----------------------------------------------------------------------------------------
+# ids and injection ----------------------------------------------------------------------------------------------
 
 
 def test_no_id_is_issued_before_the_pod_watch_is_whole() -> None:
@@ -329,12 +315,6 @@ def test_ids_of_a_staticgroup_that_is_older_than_a_silence_have_no_known_beginni
     assert found.members.watch == ("" if age_s else WATCH)
 
 
-def test_ids_with_a_written_scope_have_no_known_beginning() -> None:
-    found = planned(departure(group=group()), History(), identity={"scope": "3fa9c1d2"}).history
-    assert found.injected is not None
-    assert found.members.watch == ""
-
-
 def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
     """The memory was lost: a member or a pod with the scope proves that it was issued before."""
     innocent = present(planned(departure(group=group()), History()).history.injected)
@@ -350,15 +330,14 @@ def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginni
 
 
 def test_edited_template_keeps_the_earlier_ids_as_ours() -> None:
-    edited = {"template": "{workloadName}.{ordinal}.{scope}"}
-    decided = planned(departure(fresh={id_of(2): fresh()}), identity=edited)
+    decided = planned(departure(fresh={id_of(2): fresh()}), idTemplate="{workloadName}.{ordinal}.{scope}")
     assert decided.naming is not None
     assert decided.naming.ordinal_of(id_of(2)) == 2
     assert decided.naming.schemes[0].ordinal_of(id_of(2)) is None
 
 
 def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
-    identity = {"suffix": "Streams", "membersPerPod": 2}
+    client = {"type": "KafkaStreams", "concurrency": 2}
     threads = [f"{id_of(2)}-{n}" for n in (1, 2)]
     dead = known_pod(state=DEAD, instance_ids=frozenset({id_of(2), *threads}))
     snapshot = departure(
@@ -367,12 +346,12 @@ def test_streams_threads_of_a_departed_pod_are_removed_together() -> None:
         fresh={t: fresh() for t in threads},
     )
     memory = history(members=members(attributions={t: attributed(f"m-{t}", "u2") for t in threads}))
-    assert {i for _, i in removed(planned(snapshot, memory, identity=identity))} == set(threads)
+    assert {i for _, i in removed(planned(snapshot, memory, client=client))} == set(threads)
 
 
 def test_kip_848_groups_get_no_session_timeout_injected() -> None:
     """Clients with group.protocol=consumer refuse to start with session.timeout.ms (ConsumerConfig)."""
     consumer = group(member(0, member_epoch=3), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
-    decided = planned(departure(group=consumer), protocol="Consumer")
+    decided = planned(departure(group=consumer), groupProtocol="Consumer")
     assert decided.history.injected is not None
     assert decided.history.injected.session_timeout_ms is None

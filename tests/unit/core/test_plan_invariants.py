@@ -26,6 +26,7 @@ from .builders import (
     WATCH,
     departure,
     fresh,
+    going,
     group,
     history,
     id_of,
@@ -76,7 +77,7 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
     advice=st.one_of(advices, st.sampled_from(Reason).map(lambda reason: Advice(reason=reason, cause="c"))),
     kept=durations_ms,
     protocol=st.sampled_from(["Auto", "Classic", "Consumer"]),
-    policy=st.sampled_from(["WhenDead", "Never"]),
+    policy=st.sampled_from(["Departed", "Never"]),
     states=st.lists(st.sampled_from([DEAD, LIVE, SUSPECT]), min_size=6, max_size=6),
     replicas=st.integers(0, 6),
     overlaps=st.sampled_from([(), ("shop/twin",)]),
@@ -84,7 +85,7 @@ def test_plan_does_not_depend_on_the_order_of_members_and_never_touches_others(o
 def test_recommendation_changes_no_removal(advice, kept, protocol, policy, states, replicas, overlaps) -> None:
     """A recommendation is a number: the same actions, holds and memory of removals with and without it."""
     world, memory = scaled(dict(enumerate(states)), replicas, overlaps=overlaps)
-    wishes = spec(protocol=protocol, removal={"policy": policy})
+    wishes = spec(groupProtocol=protocol, removal=policy)
     without = plan(wishes, world, memory, NOW_S)
     with_advice = plan(wishes, replace(world, advice=advice), replace(memory, fleet_timeout_ms=kept), NOW_S)
     ignored = {"timeout": None, "injection": None, "history": History()}
@@ -126,11 +127,10 @@ def test_ids_of_a_workload_that_is_too_large_still_count_as_issued() -> None:
 
 
 def test_hold_window_begins_again_after_a_workload_was_too_large_because_its_ordinals_were_wanted() -> None:
-    wish = {"removal": {"holdSeconds": 60}}
-    held = planned(memory=history(departed_since_s={}), **wish)
+    held = planned(going(), history(departed_since_s={}))
     assert only_guard(held) is Guard.HOLD_WINDOW
-    huge = planned(departure(workload=workload(2**31 - 1)), held.history, NOW_S + 30, **wish)
-    assert only_guard(planned(memory=huge.history, now_s=NOW_S + 70, **wish)) is Guard.HOLD_WINDOW
+    huge = planned(departure(workload=workload(2**31 - 1)), held.history, NOW_S + 30)
+    assert only_guard(planned(going(), huge.history, NOW_S + 70)) is Guard.HOLD_WINDOW
 
 
 def test_workload_at_the_limit_is_served() -> None:

@@ -119,10 +119,10 @@ CONSUMERS = group(
 @pytest.mark.parametrize(
     ("described", "wish"),
     [
-        (CONSUMERS, {"protocol": "Consumer"}),
+        (CONSUMERS, {"groupProtocol": "Consumer"}),
         (
             replace(CONSUMERS, group_type=GroupType.STREAMS, protocol_type="streams"),
-            {"role": "Streams", "protocol": "Auto", "identity": {"suffix": "None"}},
+            {"groupProtocol": "Streams", "idTemplate": "{podName}.{scope}", "client": {"type": "Own"}},
         ),
     ],
     ids=["consumer", "streams"],
@@ -142,7 +142,7 @@ def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhil
     None
 ):
     """It lives in an unknown pod; the next pod of its seat was born after it had joined, and ends without it."""
-    wish = {"protocol": "Consumer"}
+    wish = {"groupProtocol": "Consumer"}
     back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
     wanted = planned(departure(group=CONSUMERS, workload=workload(3)), back.history, **wish)
     assert wanted.history.removals == ()
@@ -152,7 +152,7 @@ def test_member_that_is_known_to_live_stays_also_when_its_id_was_wanted_meanwhil
 
 
 def test_member_that_is_known_to_live_is_not_taken_for_that_of_a_later_pod_where_its_id_was_described_empty() -> None:
-    wish = {"protocol": "Consumer"}
+    wish = {"groupProtocol": "Consumer"}
     left = planned(
         departure(group=replace(CONSUMERS, members=CONSUMERS.members[:2])), history(removals=(acknowledged(),)), **wish
     )
@@ -163,7 +163,7 @@ def test_member_that_is_known_to_live_is_not_taken_for_that_of_a_later_pod_where
 
 
 def test_next_member_of_a_seat_whose_removed_one_came_back_is_attributed_anew() -> None:
-    wish = {"protocol": "Consumer"}
+    wish = {"groupProtocol": "Consumer"}
     back = planned(departure(group=CONSUMERS), history(removals=(acknowledged(),)), **wish)
     other = replace(CONSUMERS, members=(*CONSUMERS.members[:2], member(2, "m9", member_epoch=5)))
     joined = planned(

@@ -16,7 +16,21 @@ from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, Snapshot
 from staticgroup.core.status.projection import project
 
-from .builders import NOW_S, departure, fresh, group, history, id_of, known_pod, member, members, sight, spec, suspect
+from .builders import (
+    NOW_S,
+    departure,
+    fresh,
+    going,
+    group,
+    history,
+    id_of,
+    known_pod,
+    member,
+    members,
+    sight,
+    spec,
+    suspect,
+)
 
 SUSPECT = PodState.SUSPECT
 
@@ -49,8 +63,9 @@ def test_equal_world_makes_an_equal_status_however_much_time_has_passed() -> Non
 
 def test_waiting_in_the_hold_window_writes_no_new_status_each_second() -> None:
     memory = history(departed_since_s={id_of(2): NOW_S})
-    first = projected(departure(), memory=memory, removal={"holdSeconds": 60})
-    assert projected(departure(), first, at_s=NOW_S + 30, memory=memory, removal={"holdSeconds": 60}) == first
+    first = projected(going(), memory=memory)
+    assert [e.reason for e in first.exceptions] == ["HoldWindow"]
+    assert projected(going(), first, at_s=NOW_S + 30, memory=memory) == first
 
 
 def test_status_survives_the_way_through_the_api_server() -> None:

@@ -89,7 +89,7 @@ def remembered(
 
 
 def planned(snapshot: Snapshot | None = None, memory: History | None = None, **spec_changes: Any) -> Plan:
-    wanted = {"protocol": "Auto", "crashRelease": "Release"} | spec_changes
+    wanted = {"groupProtocol": "Auto", "removal": "DepartedAndCrashed"} | spec_changes
     return plan(spec(**wanted), snapshot or crash(), memory or remembered(), NOW_S)
 
 
@@ -127,14 +127,14 @@ def test_member_of_a_process_that_is_over_is_released_by_both_of_its_ids() -> No
 
 def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -> None:
     snapshot = crash()
-    decided = plan(spec(protocol="Auto"), snapshot, remembered(), NOW_S)
+    decided = plan(spec(groupProtocol="Auto"), snapshot, remembered(), NOW_S)
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
     (finding,) = findings_of_seats(decided, snapshot)
     assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
         ExceptionKind.MISSING, "web-0", id_of(0),
     )
     assert "2027-01-15T07:59:57Z" in finding.text
-    assert "spec.crashRelease" in finding.text
+    assert "spec.removal" in finding.text
     assert finding.text.endswith("kubectl -n shop delete pod web-0")
     assert len(finding.text) <= 300
     assert decided.table is not None
@@ -172,7 +172,9 @@ def among(*ghost: MemberView, **changes: Any) -> dict[str, Any]:
 
 HOLDS: dict[str, tuple[dict[str, Any], str]] = {
     "Observe": ({"mode": "Observe"}, ReleaseGuard.REPORT_ONLY),
-    "suspended": ({"suspend": True}, Guard.SUSPENDED),
+    "Departed": ({"removal": "Departed"}, ReleaseGuard.REPORT_ONLY),
+    "Never": ({"removal": "Never"}, ReleaseGuard.REPORT_ONLY),
+    "suspended": ({"mode": "Suspended"}, Guard.SUSPENDED),
     **{
         f"a. carriers {uids}": ({"memory": remembered(carriers=uids)}, ReleaseGuard.OTHER_PROCESS)
         for uids in (("u0", "z"), ("z",), (UNSEEN, "u0"), (UNATTRIBUTED,), ())
@@ -204,7 +206,6 @@ def test_each_doubt_holds_the_release_under_its_own_name(asked: dict[str, Any], 
 
 
 SILENT: dict[str, dict[str, Any]] = {
-    "Off": {"crashRelease": "Off"},
     **{f"a. {kind.value} group": among(group_type=kind) for kind in GroupType if kind is not GroupType.CONSUMER},
     "a. has left for a while": among(member(0, member_epoch=-2)),
     "a. dynamic": among(MemberView(member_id="m0", instance_id=None, member_epoch=5)),
@@ -245,10 +246,8 @@ def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> N
         evidence=evidence({"web-0": (pod,)}, {"web-0": read()}),
         group=consumers(member(0, instance_id="web-0", member_epoch=5)),
     )
-    template = {"identity": {"template": "{podName}"}}
-    assert only_guard(planned(snapshot, memory, **template)) == Guard.UNSCOPED
-    template["identity"]["exclusive"] = True  # type: ignore[assignment]
-    assert released(planned(snapshot, memory, **template)) == [("m0", "web-0")]
+    assert only_guard(planned(snapshot, memory, idTemplate="{podName}")) == Guard.UNSCOPED
+    assert released(planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True)) == [("m0", "web-0")]
 
 
 # b. the end was reported by the kubelet -------------------------------------------------------------------------------
@@ -312,24 +311,24 @@ def test_member_is_remembered_since_it_was_described_first() -> None:
         known_pod(0, "u0"),
         sight=sight(ended=frozenset(), dated_at_s=NOW_S - 50, carrying={id_of(0): frozenset({"u0"})}),
     )
-    first = plan(spec(protocol="Auto"), before, NEVER_SEEN, NOW_S - 50).history
+    first = plan(spec(groupProtocol="Auto"), before, NEVER_SEEN, NOW_S - 50).history
     assert first.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
-    second = plan(spec(protocol="Auto"), crash(), first, NOW_S).history
+    second = plan(spec(groupProtocol="Auto"), crash(), first, NOW_S).history
     assert second.members.first_seen_s(id_of(0), "m0") == NOW_S - 50
     other = crash(
         group=consumers(member(0, "m7", member_epoch=5)), sight=sight(ended=frozenset(), dated_at_s=NOW_S + 5)
     )
-    third = plan(spec(protocol="Auto"), other, second, NOW_S + 5).history
+    third = plan(spec(groupProtocol="Auto"), other, second, NOW_S + 5).history
     since = {member_id: third.members.first_seen_s(id_of(0), member_id) for member_id in ("m0", "m7")}
     assert since == {"m0": NOW_S - 50, "m7": NOW_S + 5}, "each its own"
 
 
 def test_crash_is_dated_by_the_end_that_locked_the_seat_not_by_each_start_that_was_refused_since() -> None:
-    first = planned(crashRelease="Report")
+    first = planned(removal="Departed")
     refused = crash(
         crashed_pod(run(end=end(container_id="containerd://app-b", finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20)))
     )
-    later = plan(spec(protocol="Auto"), refused, first.history, NOW_S + 21)
+    later = plan(spec(groupProtocol="Auto"), refused, first.history, NOW_S + 21)
     assert only_guard(later) == ReleaseGuard.REPORT_ONLY
     assert later.locked_out[0].text == first.locked_out[0].text
     # Of the next ghost of the seat it is another one.
@@ -337,15 +336,15 @@ def test_crash_is_dated_by_the_end_that_locked_the_seat_not_by_each_start_that_w
     memory = replace(
         first.history, members=members(attributions={id_of(0): attributed("m9", "u0", first_seen_s=NOW_S)})
     )
-    again = plan(spec(protocol="Auto"), other, memory, NOW_S + 21)
+    again = plan(spec(groupProtocol="Auto"), other, memory, NOW_S + 21)
     assert "2027-01-15T08:00:20Z" in again.locked_out[0].text
 
 
 def test_crash_that_is_proven_after_it_was_doubted_is_dated_anew() -> None:
     """The first end was of the one container, and the member may have been of the other, which ended later."""
-    doubted = plan(spec(protocol="Auto"), crash(crashed_pod(run(), run("second", end=None))), remembered(), NOW_S)
+    doubted = plan(spec(groupProtocol="Auto"), crash(crashed_pod(run(), run("second", end=None))), remembered(), NOW_S)
     later = run("second", end=end(finished_at_s=NOW_S + 20, received_at_s=NOW_S + 20))
-    proven = plan(spec(protocol="Auto"), crash(crashed_pod(run(), later)), doubted.history, NOW_S + 21)
+    proven = plan(spec(groupProtocol="Auto"), crash(crashed_pod(run(), later)), doubted.history, NOW_S + 21)
     assert only_guard(proven) == ReleaseGuard.REPORT_ONLY
     assert "2027-01-15T08:00:20Z" in proven.locked_out[0].text
 
@@ -355,14 +354,21 @@ def test_crash_that_is_proven_after_it_was_doubted_is_dated_anew() -> None:
 
 def test_seat_is_read_afresh_only_when_nothing_else_stands_against_a_release() -> None:
     def needed(snapshot: Snapshot, **changes: Any) -> list[str]:
-        wanted = spec(**({"protocol": "Auto", "crashRelease": "Release"} | changes))
+        wanted = spec(**({"groupProtocol": "Auto", "removal": "DepartedAndCrashed"} | changes))
         return read_keys(wanted, snapshot, remembered())
 
     assert needed(crash()) == [id_of(0)]
     for pod in (crashed_pod(run(end=end(doubt="late"))), crashed_pod(state=DEAD, object_present=True)):
         assert needed(crash(pod)) == []
-    for changes in ({"crashRelease": "Off"}, {"crashRelease": "Report"}, {"mode": "Observe"}):
+    for changes in ({"removal": "Never"}, {"removal": "Departed"}, {"mode": "Observe"}):
         assert needed(crash(), **changes) == []
+
+
+def test_advice_to_release_is_only_given_where_the_operator_may_act() -> None:
+    for changes, is_advised in (({"removal": "Departed"}, True), ({"mode": "Observe"}, False)):
+        (finding,) = planned(**changes).locked_out
+        assert ("set spec.removal to DepartedAndCrashed" in finding.text) is is_advised
+        assert finding.text.endswith("kubectl -n shop delete pod web-0")
 
 
 # f. once -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from .builders import attributed, departure, fresh, group, history, injected, kn
 from .plans import DEAD, only_guard, planned, removed
 
 DRAWN = identity_scope(cluster_uid="cluster-1", namespace="shop", name="orders", uid="sg-1")
-WRITTEN = "0badc0de"
+OTHER = "0badc0de"
 
 
 def issued(scope: str, **changes: object):
@@ -29,24 +29,20 @@ def issued(scope: str, **changes: object):
 
 
 def test_scope_that_was_not_drawn_does_not_count() -> None:
-    decided = planned(*issued(WRITTEN, is_word_refused=True), identity={"scope": WRITTEN})
+    """As of a status that was edited."""
+    decided = planned(*issued(OTHER, is_word_refused=True))
     assert only_guard(decided) is Guard.UNSCOPED
     (held,) = decided.held
-    assert held.sentence == f"scope {WRITTEN} was not drawn for this StaticGroup, so another one may issue the same id"
+    assert held.sentence == f"scope {OTHER} was not drawn for this StaticGroup, so another one may issue the same id"
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in held.remedy
-    # It does not help either to take the scope out of the spec once ids were issued with it.
-    assert only_guard(planned(*issued(WRITTEN, is_word_refused=True))) is Guard.UNSCOPED
 
 
 def test_scope_that_was_drawn_counts() -> None:
     assert removed(planned(*issued(DRAWN, is_word_refused=True))) == {("m2", f"web-2.{DRAWN}")}
-    assert removed(planned(*issued(DRAWN, is_word_refused=True), identity={"scope": DRAWN})) == {
-        ("m2", f"web-2.{DRAWN}")
-    }
 
 
-def test_scope_that_was_written_counts_where_exclusive_does() -> None:
-    assert removed(planned(*issued(WRITTEN), identity={"scope": WRITTEN})) == {("m2", f"web-2.{WRITTEN}")}
+def test_scope_that_was_not_drawn_counts_where_the_word_of_the_user_does() -> None:
+    assert removed(planned(*issued(OTHER))) == {("m2", f"web-2.{OTHER}")}
 
 
 def test_id_without_a_scope_names_the_setting_of_the_connections_owner() -> None:
@@ -60,6 +56,6 @@ def test_id_without_a_scope_names_the_setting_of_the_connections_owner() -> None
     memory = history(
         injected=injected(id_template="{podName}"), members=members(attributions={held: attributed("m2", "u2")})
     )
-    decided = planned(snapshot, memory, identity={"template": "{podName}"})
+    decided = planned(snapshot, memory, idTemplate="{podName}")
     assert only_guard(decided) is Guard.UNSCOPED
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in decided.held[0].remedy

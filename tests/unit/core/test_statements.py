@@ -50,7 +50,7 @@ def test_everything_well_is_ready_and_says_so_in_every_condition() -> None:
 )
 def test_ids_that_follow_an_annotation_come_with_the_request_to_leave_it_alone(template: str, follows: bool) -> None:
     """Annotations can be edited and are read again when a container starts; a pod's name cannot."""
-    found = conditions_of(WELL, wish=spec(identity={"template": template}))["Injected"]
+    found = conditions_of(WELL, wish=spec(idTemplate=template))["Injected"]
     assert (found.reason, found.status.value) == ("IdsInjected", "True")
     assert found.message.startswith("All 2 pods carry the id that was issued to them by the admission policy.")
     assert ("do not edit it" in found.message) is follows
@@ -81,12 +81,12 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a Streams group", departure(group=group(member(0), group_type=GroupType.STREAMS)), "MembershipComplete",
-        "ProtocolMismatch", "Set spec.protocol to Auto",
+        "ProtocolMismatch", "Set spec.groupProtocol to Auto",
     ),
     (
         "a group of the other protocol",
         departure(group=group(member(0, member_epoch=1), group_type=GroupType.CONSUMER)), "MembershipComplete",
-        "ProtocolMismatch", "spec.protocol expects Classic",
+        "ProtocolMismatch", "spec.groupProtocol expects Classic",
     ),
     (
         "a share group that the gateway refuses to read",
@@ -95,12 +95,12 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a Connect cluster's group", departure(group=group(member(0), protocol_type="connect")), "MembershipComplete",
-        "ProtocolMismatch", "Set spec.role to Connect, or correct spec.groupId",
+        "ProtocolMismatch", "Set spec.client.type to Connect, or correct spec.groupId",
     ),
     (
         "a Kafka Streams application's group",
         departure(group=group(member(0), group_type=GroupType.STREAMS, protocol_type="streams")), "MembershipComplete",
-        "ProtocolMismatch", "spec.protocol expects Classic",
+        "ProtocolMismatch", "spec.groupProtocol expects Classic",
     ),
     ("two StaticGroups", replace(WELL, overlaps=("shop/twin",)), "Ready", "ConflictingStaticGroups", "shop/twin"),
     (
@@ -149,7 +149,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a policy that is not served", replace(WELL, policy_served=False), "Injected", "InjectionNotServed",
-        "identity.method to None",
+        "set spec.client.type to Own",
     ),
     (
         "pods from before the injection",
@@ -201,10 +201,10 @@ def test_refused_leave_names_read_on_the_group() -> None:
 def test_id_that_the_broker_would_refuse_for_its_length_is_named_before_any_pod_gets_it() -> None:
     """The broker takes 1 to 249 characters (Topic.validate is used for instance ids)."""
     long_pod = "w" * 230
-    wish = spec(workloadRef={"name": long_pod}, identity={"template": "{podName}.{podName}.{scope}"})
+    wish = spec(workloadRef={"name": long_pod}, idTemplate="{podName}.{podName}.{scope}")
     conditions = conditions_of(WELL, wish=wish)
     assert conditions["Injected"].reason == "IdentityInvalid"
-    assert "Correct spec.identity" in conditions["Injected"].message
+    assert "Correct spec.idTemplate or spec.client." in conditions["Injected"].message
 
 
 def test_unscoped_template_names_the_two_ways_out() -> None:
@@ -216,20 +216,20 @@ def test_unscoped_template_names_the_two_ways_out() -> None:
         chains={"web-2": (known_pod(state=DEAD, instance_ids=frozenset({"web-2"})),)},
     )
     memory = replace(memory, members=members(attributions={"web-2": attributed("m2", "u2")}))
-    found = conditions_of(world, memory, wish=spec(identity={"template": "{podName}"}))["RemovalSettled"]
+    found = conditions_of(world, memory, wish=spec(idTemplate="{podName}"))["RemovalSettled"]
     assert found.reason == "UnscopedIds"
-    assert "spec.identity.exclusive" in found.message
+    assert "set spec.assumeExclusive to true" in found.message
 
 
 @pytest.mark.parametrize(
     ("wish", "bounds", "reason", "setting"),
     [
         (
-            {"mode": "Fixed", "seconds": 1800}, (6_000, 300_000), "BrokerBoundTooLow",
+            {"seconds": 1800}, (6_000, 300_000), "BrokerBoundTooLow",
             "group.max.session.timeout.ms to 1800000",
         ),
         (
-            {"mode": "Fixed", "seconds": 10}, (30_000, 300_000), "BrokerBoundTooLow",
+            {"seconds": 10}, (30_000, 300_000), "BrokerBoundTooLow",
             "group.min.session.timeout.ms to 10000",
         ),
         ({}, (6_000, 45_000), "TimeoutBelowNeed", "group.max.session.timeout.ms on the brokers to at least"),

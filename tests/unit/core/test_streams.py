@@ -1,4 +1,4 @@
-"""Role Streams: what it implies, its ids while the number of threads changes, and groups of the streams protocol
+"""Type KafkaStreams: what it implies, its ids while the number of threads changes, and groups of the streams protocol
 (KIP-1071)."""
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.injection import identity_of
 from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus, TimeoutSource
@@ -35,6 +34,7 @@ from .builders import (
     id_of,
     injected,
     known_pod,
+    member,
     members,
     sight,
     spec,
@@ -43,11 +43,11 @@ from .builders import (
 from .plans import DEAD, LIVE, only_guard, read_keys, removed
 
 NOW = datetime.fromtimestamp(NOW_S, tz=UTC)
-ENV = {"preset": "Custom", "env": [{"instanceIdName": "ORDERS_INSTANCE_ID"}]}
+ENV = [{"instanceIdName": "ORDERS_INSTANCE_ID"}]
 
 
 def streams(threads: int = 3, **changes: Any) -> StaticGroupSpec:
-    values: dict[str, Any] = {"role": "Streams", "protocol": "Auto", "identity": {"membersPerPod": threads}}
+    values: dict[str, Any] = {"groupProtocol": "Auto", "client": {"type": "KafkaStreams", "concurrency": threads}}
     return spec(**(values | changes))
 
 
@@ -82,7 +82,7 @@ def known(**changes: Any) -> History:
     """What is remembered of the threads of three pods, which each of them was there for."""
     joined = {f"{id_of(o)}-{n}": attributed(f"m{o}-{n}", f"u{o}") for o in range(3) for n in (1, 2, 3)}
     values = {
-        "injected": injected(suffix_follows_preset=True, session_timeout_ms=None),
+        "injected": injected(session_timeout_ms=None),
         "members": members(attributions=joined),
     }
     return history(**(values | changes))
@@ -123,10 +123,10 @@ def variables(wish: StaticGroupSpec, memory: History) -> list[tuple[str, str | N
     return [(env.name, env.value) for env in injected.env]
 
 
-# what the role implies ------------------------------------------------------------------------------------------------
+# what the type implies ------------------------------------------------------------------------------------------------
 
 
-def test_role_alone_gives_each_pod_the_variable_of_kafka_streams_and_expects_its_threads() -> None:
+def test_type_alone_gives_each_pod_the_variable_of_kafka_streams_and_expects_its_threads() -> None:
     wish = streams(3)
     memory = after(wish, History())
     assert memory.injected is not None
@@ -135,37 +135,13 @@ def test_role_alone_gives_each_pod_the_variable_of_kafka_streams_and_expects_its
     assert [name for name, _ in variables(wish, memory)] == ["KAFKA_STREAMS_GROUP_INSTANCE_ID"]
 
 
-def test_variables_of_its_own_take_the_place_of_the_presets_and_the_threads_are_expected_all_the_same() -> None:
-    wish = streams(identity=ENV | {"membersPerPod": 2})
+def test_variables_of_its_own_take_the_place_of_the_types_and_the_threads_are_expected_all_the_same() -> None:
+    wish = streams(client={"type": "KafkaStreams", "concurrency": 2, "env": ENV})
     assert ids(wish, known()) == [f"{id_of(0)}-1", f"{id_of(0)}-2"]
     assert variables(wish, known())[0] == ("ORDERS_INSTANCE_ID", f"$(STATICGROUP_POD_NAME).{SCOPE}")
 
 
-@pytest.mark.parametrize(
-    "identity", [{}, {"preset": "KafkaStreams"}, {"preset": "SpringBoot", "membersPerPod": 2}, {"suffix": "None"}, ENV]
-)
-def test_identity_of_other_roles_is_what_was_written(identity: dict[str, Any]) -> None:
-    wish = spec(identity=identity)
-    assert identity_of(wish) is wish.identity
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("suffix", [{}, {"suffix": "Streams"}])
-def test_object_with_the_preset_that_takes_the_role_and_drops_it_keeps_every_id(
-    threads: int, suffix: dict[str, str]
-) -> None:
-    old = spec(identity={"preset": "KafkaStreams", "membersPerPod": threads} | suffix)
-    new = StaticGroupSpec.model_validate(old.to_wire() | {"role": "Streams"})
-    memory = after(old, History())
-    before, variables_before = ids(old, memory), variables(old, memory)
-    assert len(before) == threads
-    for wish in (new, new, old, old):
-        assert (ids(wish, memory), variables(wish, memory)) == (before, variables_before)
-        memory = after(wish, memory)
-    assert ids(old, memory) == before
-
-
-def test_role_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_not_what_is_issued_and_back() -> None:
+def test_type_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_not_what_is_issued_and_back() -> None:
     """The client has appended nothing or is no Kafka Streams; the running members are reported as nearly matching."""
     old, new = spec(), streams(1)
     memory = after(old, history())
@@ -178,13 +154,6 @@ def test_role_that_is_taken_by_ids_without_suffix_changes_what_is_expected_and_n
     issued = present(after(new, memory).injected)
     assert (issued.id_template, issued.scope) == (f"{{podName}}.{SCOPE}", SCOPE)
     assert ids(old, after(new, memory)) == [id_of(0)]
-
-
-def test_ids_issued_without_a_suffix_get_that_of_the_role_because_it_is_asked_for() -> None:
-    """Unlike a default that an API server fills in, see `suffix_follows_preset`."""
-    old = spec(identity={"preset": "KafkaStreams"})
-    assert ids(old, history()) == [id_of(0)]
-    assert ids(streams(1), history()) == [f"{id_of(0)}-1"]
 
 
 # threads that come and go ---------------------------------------------------------------------------------------------
@@ -204,8 +173,8 @@ def test_more_threads_than_expected_are_foreign_and_stay_and_the_message_names_t
     assert (removed(decided), decided.held) == (set(), ())
     found = membership_complete(wish, departure(group=application(*threads())), decided)
     assert found.reason == "SuffixMismatch"
-    assert "Set spec.identity.membersPerPod to 3" in found.text
-    assert "spec.role" not in found.text
+    assert "Set spec.client.concurrency to 3" in found.text
+    assert "spec.client.type" not in found.text
 
 
 def test_fewer_threads_asked_for_while_pods_run_more_removes_no_member_of_a_living_pod() -> None:
@@ -245,36 +214,30 @@ def test_threads_of_an_ended_pod_leave_in_one_batch_also_those_that_are_only_exp
 
 
 @pytest.mark.parametrize(
-    ("appended", "remedy"),
-    [
-        (("",), "suffix to None and spec.identity.membersPerPod to 1"),
-        (("-0", "-1", "-2"), "suffix to Spring"),
-        (("-a", "-b"), "suffix to Custom"),
-    ],
+    ("appended", "suffixes"),
+    [(("",), '[""], or'), (("-0", "-1", "-2"), '["-0", "-1", "-2"] if'), (("-a", "-b"), '["-a", "-b"] if')],
 )
 def test_client_that_is_no_kafka_streams_is_reported_with_fields_that_go_together(
-    appended: tuple[str, ...], remedy: str
+    appended: tuple[str, ...], suffixes: str
 ) -> None:
+    """A pod whose variables were renamed would run without an id."""
     wish = streams(3)
     held = [MemberView(member_id=f"m{o}{a}", instance_id=id_of(o) + a) for o in range(2) for a in appended]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
     text = membership_complete(wish, departure(group=group(*held)), decided).text
-    assert f"Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.{remedy}" in text
+    assert (
+        "Set spec.client.type to Custom, spec.client.env to [{instanceIdName: KAFKA_STREAMS_GROUP_INSTANCE_ID, "
+        "sessionTimeoutName: KAFKA_STREAMS_SESSION_TIMEOUT_MS}], spec.client.concurrency to 1 and spec.client.suffixes "
+        f"to {suffixes}"
+    ) in text
 
 
-@pytest.mark.parametrize(("identity", "is_named"), [({}, True), ({"preset": "KafkaStreams"}, False), (ENV, False)])
-def test_variables_that_the_role_implied_are_named_in_the_advice_to_choose_another(
-    identity: dict[str, Any], is_named: bool
-) -> None:
-    """A pod whose variables were renamed would run without an id."""
-    wish = spec(protocol="Auto", role="Streams", identity=identity)
+def test_variables_that_the_spec_names_are_not_named_again_in_the_advice() -> None:
+    wish = streams(client={"type": "KafkaStreams", "env": ENV})
     held = [MemberView(member_id=f"m{o}", instance_id=id_of(o)) for o in range(2)]
     decided = decide(wish, departure(group=group(*held), chains={}, fresh={}))
     text = membership_complete(wish, departure(group=group(*held)), decided).text
-    assert (
-        "Set spec.role to Consumer and spec.identity.preset to KafkaStreams and spec.identity.suffix to None" in text
-    ) == is_named
-    assert "Set spec.role to Consumer and spec.identity." in text
+    assert 'Set spec.client.type to Custom and spec.client.suffixes to [""], or roll' in text
 
 
 # the group ------------------------------------------------------------------------------------------------------------
@@ -304,26 +267,41 @@ def test_pods_of_departed_threads_are_read_before_they_leave() -> None:
     assert {h.reason for h in decided.held} == {Guard.NOT_READ_AFRESH.value}
 
 
+OWN = {"type": "Own", "suffixes": ["-1", "-2", "-3"]}
+"""Kafka Streams with ids of its own; so that it may be in a group of type Streams, the spec names the protocol."""
+
+
 @pytest.mark.parametrize(
-    ("role", "members", "other"),
+    ("client", "snapshot", "remedy"),
     [
-        ("Consumer", application(*threads()), "Streams"),
-        ("Connect", application(*threads()), "Streams"),
-        ("Streams", application(*threads(), group_type=GroupType.CONSUMER, protocol_type="consumer"), "Consumer"),
-        ("Streams", group(*threads(), protocol_type="connect"), "Connect"),
+        ({"suffixes": OWN["suffixes"]}, scaled_down(), "spec.client.type to KafkaStreams"),
+        (
+            {"type": "Connect"}, departure(group=application(*(member(n, member_epoch=5) for n in range(3)))),
+            "spec.client.type to KafkaStreams",
+        ),
+        (
+            {"type": "KafkaStreams", "concurrency": 3},
+            scaled_down(group=application(*threads(), group_type=GroupType.CONSUMER, protocol_type="consumer")),
+            "spec.client.type to Generic",
+        ),
+        (
+            {"type": "KafkaStreams", "concurrency": 3}, scaled_down(group=group(*threads(), protocol_type="connect")),
+            "spec.client.type to Connect",
+        ),
+        (OWN, scaled_down(), "spec.groupProtocol to Streams"),
     ],
+    ids=["Generic", "Connect", "KafkaStreams in KIP-848", "KafkaStreams among workers", "Own"],
 )
 def test_no_member_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(
-    role: str, members: GroupView, other: str
+    client: dict[str, Any], snapshot: Snapshot, remedy: str
 ) -> None:
-    wish = spec(role=role, protocol="Auto", identity={"suffix": "Streams", "membersPerPod": 3})
-    snapshot = scaled_down(group=members)
+    wish = spec(groupProtocol="Auto", idTemplate="{podName}.{scope}", client=client)
     decided = decide(wish, snapshot)
     assert removed(decided) == set()
     assert {h.reason for h in decided.held} == {Guard.UNSUPPORTED_GROUP.value}
     found = membership_complete(wish, snapshot, decided)
     assert (found.kind, found.reason) == (ConditionType.MEMBERSHIP_COMPLETE, "ProtocolMismatch")
-    assert f"Set spec.role to {other}" in found.text
+    assert f"Set {remedy}, or correct spec.groupId" in found.text
 
 
 def test_single_member_of_a_share_group_stays() -> None:
@@ -361,7 +339,7 @@ def test_session_timeout_of_a_streams_group_is_its_setting_and_is_never_injected
     """Its clients take no session.timeout.ms."""
     described = application(*members, state="Stable" if members else "Empty")
     snapshot = departure(group=described, bounds=streams_bounds(), chains={}, fresh={})
-    decided = decide(streams(1, protocol=protocol), snapshot, history(injected=injected(suffix_follows_preset=True)))
+    decided = decide(streams(1, groupProtocol=protocol), snapshot, history(injected=injected()))
     assert decided.timeout is not None
     assert (decided.timeout.inject_ms, decided.timeout.brokers.group_ms) == (None, 45_000)
     assert decided.timeout.desired.source is TimeoutSource.BROKER
@@ -385,9 +363,9 @@ def test_status_shows_the_protocol_of_a_streams_group() -> None:
 
 
 def test_application_of_the_other_protocol_than_was_asked_for_is_reported() -> None:
-    wish = streams(3, protocol="Streams")
+    wish = streams(3, groupProtocol="Streams")
     members = group(*(replace(t, member_epoch=None) for t in threads(2)))
     snapshot = departure(group=members, chains={}, fresh={})
     found = membership_complete(wish, snapshot, decide(wish, snapshot))
     assert found.reason == "ProtocolMismatch"
-    assert "Set spec.protocol to Auto or to what the Kafka Streams instances use." in found.text
+    assert "Set spec.groupProtocol to Auto or to what the Kafka Streams instances use." in found.text

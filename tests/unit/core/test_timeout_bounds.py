@@ -19,10 +19,10 @@ from unit.core.plans import present
 from .builders import NOW_S, departure, group, history, member, spec, workload
 
 SLOW = {"termination_grace_s": 60, "startup_budget_s": 300}
-"""A template that asks for 383 s, and for 575 s with headroom."""
+"""A template that asks for 383 s, and for 575 s with half of it on top."""
 FAST_ROLL_MS = (2_000,) * 5
-FAUST = {"env": [{"instanceIdName": "CONSUMER_GROUP_INSTANCE_ID"}]}
-CUSTOM = {"preset": "Custom", "env": [{"instanceIdName": "ID", "sessionTimeoutName": "TIMEOUT_MS"}]}
+FAUST = {"type": "Custom", "env": [{"instanceIdName": "CONSUMER_GROUP_INSTANCE_ID"}]}
+CUSTOM = {"type": "Custom", "env": [{"instanceIdName": "ID", "sessionTimeoutName": "TIMEOUT_MS"}]}
 
 
 def timeout(
@@ -54,33 +54,32 @@ def start_librdkafka(session_ms: int, max_poll_ms: int | None) -> None:
 # the client's upper bound ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("identity", [{}, {"preset": "Librdkafka"}, CUSTOM], ids=["Generic", "Librdkafka", "Custom"])
+@pytest.mark.parametrize("client", [{}, CUSTOM, {"type": "Own"}], ids=["Generic", "Custom", "Own"])
 @pytest.mark.parametrize(
     ("absences_ms", "template", "max_poll_ms"),
     [((), SLOW, None), ((99_000,), {}, None), ((99_000,), {}, 60_000), ((), SLOW, 500_000)],
     ids=["slow template", "one long absence", "short max.poll.interval.ms", "long max.poll.interval.ms"],
 )
 def test_librdkafka_starts_with_what_is_injected_and_would_not_with_more(
-    identity: dict[str, Any], absences_ms: tuple[int, ...], template: dict[str, Any], max_poll_ms: int | None
+    client: dict[str, Any], absences_ms: tuple[int, ...], template: dict[str, Any], max_poll_ms: int | None
 ) -> None:
     env = {} if max_poll_ms is None else {"KAFKA_MAX_POLL_INTERVAL_MS": str(max_poll_ms)}
-    inject_ms = timeout(*absences_ms, env=env, identity=identity, **template).inject_ms
+    inject_ms = timeout(*absences_ms, env=env, client=client, **template).inject_ms
     assert inject_ms == (max_poll_ms or 300_000)
     start_librdkafka(inject_ms, max_poll_ms)
     with pytest.raises(KafkaException, match=r"max\.poll\.interval\.ms"):
         start_librdkafka(inject_ms + 1, max_poll_ms)
 
 
-@pytest.mark.parametrize("preset", ["SpringBoot", "Quarkus", "KafkaStreams"])
-def test_java_clients_know_no_such_bound(preset: str) -> None:
+@pytest.mark.parametrize("client_type", ["SpringBoot", "Quarkus", "KafkaStreams", "Connect", "Debezium"])
+def test_java_clients_know_no_such_bound(client_type: str) -> None:
     slow = {"env": {"KAFKA_MAX_POLL_INTERVAL_MS": "60000"}, **SLOW}
-    assert timeout(**slow, identity={"preset": preset}).inject_ms == 575_000
-    assert timeout(**slow, role="Connect").inject_ms == 575_000
+    assert timeout(**slow, client={"type": client_type}).inject_ms == 575_000
 
 
 def test_faust_starts_with_no_longer_session_than_its_request_timeout() -> None:
-    assert timeout(**SLOW, identity=FAUST).inject_ms == 90_000
-    assert timeout(**SLOW, identity=FAUST, env={"BROKER_REQUEST_TIMEOUT": "120"}).inject_ms == 120_000
+    assert timeout(**SLOW, client=FAUST).inject_ms == 90_000
+    assert timeout(**SLOW, client=FAUST, env={"BROKER_REQUEST_TIMEOUT": "120"}).inject_ms == 120_000
 
 
 def test_users_maximum_is_a_word_on_the_client_unless_the_template_shows_otherwise() -> None:
@@ -106,24 +105,24 @@ MAX_SECONDS = "raise spec.sessionTimeout.maxSeconds to at least 383"
             "raise KAFKA_MAX_POLL_INTERVAL_MS in the pod template to at least 383000",
         ),
         (
-            {"identity": FAUST, "env": {"BROKER_REQUEST_TIMEOUT": "120"}},
+            {"client": FAUST, "env": {"BROKER_REQUEST_TIMEOUT": "120"}},
             "raise BROKER_REQUEST_TIMEOUT in the pod template to at least 383",
         ),
         (
-            {"identity": FAUST},
+            {"client": FAUST},
             f"raise broker_request_timeout of Faust, which does not start with a longer session, to at least 383, and {MAX_SECONDS}",
         ),
         (
             {"env": {"{0}MAX_POLL_INTERVAL_MS": "60000"}},
             "raise {0}MAX_POLL_INTERVAL_MS in the pod template to at least 383000",
         ),
-        ({"role": "Connect", "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
+        ({"client": {"type": "Connect"}, "sessionTimeout": {"maxSeconds": 350}}, MAX_SECONDS),
         (
-            {"role": "Connect", "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},
+            {"client": {"type": "Connect"}, "classic_max_ms": 320_000, "sessionTimeout": {"maxSeconds": 350}},
             f"raise group.max.session.timeout.ms on the brokers to at least 383000 (needs their restart), and {MAX_SECONDS}",
         ),
         (
-            {"sessionTimeout": {"mode": "Fixed", "seconds": 100}},
+            {"sessionTimeout": {"seconds": 100}},
             f"{LIBRDKAFKA}, and raise spec.sessionTimeout.seconds to at least 383",
         ),
     ],
@@ -173,5 +172,5 @@ def test_setting_of_a_group_has_the_same_lower_bound_and_no_clients_upper_one(
             consumer_min_ms=6_000, consumer_max_ms=1_800_000, consumer_session_ms=45_000, consumer_heartbeat_ms=5_000
         ),
     }
-    found = timeout(*absences_ms, world=world, protocol="Consumer", sessionTimeout={"writeGroupConfig": True})
+    found = timeout(*absences_ms, world=world, groupProtocol="Consumer", sessionTimeout={"writeGroupConfig": True})
     assert found.group_config.target_ms == expected_ms

@@ -23,16 +23,13 @@ from .timeouts import fleet_ms, timeout_of
 bounds_ms = st.tuples(st.integers(1, 1_800_000), st.integers(1, 1_800_000)).map(sorted)
 session_timeouts = st.one_of(
     st.builds(
-        lambda lower, more, headroom: SessionTimeout.model_validate(
-            {"mode": "Auto", "minSeconds": lower, "maxSeconds": min(1800, lower + more), "headroomPercent": headroom}
+        lambda lower, more: SessionTimeout.model_validate(
+            {"minSeconds": lower, "maxSeconds": min(1800, lower + more)}
         ),
         st.integers(1, 1800),
         st.integers(0, 1800),
-        st.integers(0, 200),
     ),
-    st.builds(
-        lambda seconds: SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds}), st.integers(1, 1800)
-    ),
+    st.builds(lambda seconds: SessionTimeout.model_validate({"seconds": seconds}), st.integers(1, 1800)),
 )
 
 
@@ -166,9 +163,9 @@ def test_group_whose_session_is_too_short_names_the_setting_of_the_group_and_of_
 
 
 def test_estimate_is_rounded_up_to_the_next_five_seconds() -> None:
-    """73 s of need with 50 % headroom are 109.5 s."""
+    """73 s of need and half as much again are 109.5 s."""
     free = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
-    asked = SessionTimeout.model_validate({"headroomPercent": 50, "minSeconds": 10, "maxSeconds": 1800})
+    asked = SessionTimeout.model_validate({"minSeconds": 10, "maxSeconds": 1800})
     view = workload(2, termination_grace_s=30, containers=(ContainerBudget(name="app", startup_budget_s=20),))
     chosen = timeout_of(asked, view, protocols.CLASSIC, free)
     assert (chosen.desired.target_ms, chosen.inject_ms) == (109_500, 110_000)
@@ -178,7 +175,7 @@ def test_estimate_is_rounded_up_to_the_next_five_seconds() -> None:
 
 WIDE = broker_bounds(classic_min_ms=6_000, classic_max_ms=1_800_000)
 STALE = Advice(reason=Reason.RECOMMENDATION_STALE, cause="the snapshot has expired")
-AUTO = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 10, "maxSeconds": 1800})
+AUTO = SessionTimeout.model_validate({"minSeconds": 10, "maxSeconds": 1800})
 STRUCTURAL_MS = timeout_of(AUTO, workload(2), protocols.CLASSIC, WIDE).inject_ms
 
 
@@ -222,8 +219,8 @@ def test_a_recommendation_injects_nothing_into_kip_848_clients(advised, kept, as
 
 @settings(deadline=None)
 @given(advised=advices, kept=durations_ms, seconds=st.integers(1, 1800), bounds=bounds_ms)
-def test_mode_fixed_never_takes_one(advised, kept, seconds, bounds) -> None:
-    asked = SessionTimeout.model_validate({"mode": "Fixed", "seconds": seconds})
+def test_seconds_of_the_spec_never_give_way_to_one(advised, kept, seconds, bounds) -> None:
+    asked = SessionTimeout.model_validate({"seconds": seconds})
     held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
     chosen = timeout_of(asked, workload(2), protocols.CLASSIC, held, advice=advised, kept_ms=kept)
     assert chosen.inject_ms == timeout_of(asked, workload(2), protocols.CLASSIC, held).inject_ms
@@ -257,7 +254,7 @@ def test_recommended_value_takes_the_place_of_the_estimate() -> None:
 )
 def test_each_bound_binds(recommended_ms: int, asked: dict[str, int], bounds, injected_ms: int) -> None:
     held = broker_bounds(classic_min_ms=bounds[0], classic_max_ms=bounds[1])
-    spec = SessionTimeout.model_validate({"mode": "Auto"} | asked)
+    spec = SessionTimeout.model_validate(asked)
     chosen = timeout_of(
         spec, workload(2), protocols.CLASSIC, held, advice=advice(recommended_ms=recommended_ms), kept_ms=45_000
     )
@@ -273,7 +270,7 @@ def test_bound_that_cuts_a_recommendation_is_named_with_what_to_raise() -> None:
 
 
 def test_brokers_maximum_binds_a_recommendation_before_the_users_minimum() -> None:
-    asked = SessionTimeout.model_validate({"mode": "Auto", "minSeconds": 120, "maxSeconds": 1800})
+    asked = SessionTimeout.model_validate({"minSeconds": 120, "maxSeconds": 1800})
     held = broker_bounds(classic_min_ms=6_000, classic_max_ms=60_000)
     chosen = timeout_of(asked, workload(2), protocols.CLASSIC, held, advice=advice(), kept_ms=90_000)
     assert (chosen.desired.source, fleet_ms(chosen)) == (TimeoutSource.FLEET, 60_000)

@@ -53,7 +53,7 @@ def timeout_of(
     """Return what is decided for a group of this protocol; None: it is not known."""
     choice = protocol.chosen_by if protocol is not None else ProtocolChoice.AUTO
     wish = wish.model_copy(update={"write_group_config": writes})
-    wanted = SPEC.model_copy(update={"session_timeout": wish, "protocol": choice, "mode": mode})
+    wanted = SPEC.model_copy(update={"session_timeout": wish, "group_protocol": choice, "mode": mode})
     snapshot = departure(
         workload=replace(view, status_replicas=0) if view is not None else None,
         pods=(),

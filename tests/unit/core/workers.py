@@ -21,7 +21,7 @@ from .builders import NOW_S, departure, group, history, member, spec, workload
 from .plans import NOW, conditions_of
 
 WISH: dict[str, Any] = {
-    "role": "Connect", "protocol": "Auto", "groupId": "connect-cluster", "identity": {"preset": "Connect"},
+    "groupId": "connect-cluster", "groupProtocol": "Auto", "client": {"type": "Connect"},
 }
 
 

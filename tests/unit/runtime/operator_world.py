@@ -43,7 +43,7 @@ def static_group(uid: str = "sg-1", generation: int = 1, **spec: Any) -> Json:
             "namespace": "shop", "name": "orders", "uid": uid, "generation": generation,
             "creationTimestamp": CREATED_AT,
         },
-        "spec": body | {"protocol": "Classic"} | spec,
+        "spec": body | {"groupProtocol": "Classic"} | spec,
     }  # fmt: skip
 
 

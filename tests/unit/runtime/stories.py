@@ -63,7 +63,7 @@ def stray(world: OperatorWorld, **changes: Any) -> None:
 
 async def by_hand() -> OperatorWorld:
     """Return a world whose ids are written by hand, so that a pod of any name may carry one."""
-    world = await OperatorWorld(identity={"method": "None"}).started()
+    world = await OperatorWorld(idTemplate="{podName}.{scope}", client={"type": "Own"}).started()
     world.pods.is_managed = managed
     return world
 

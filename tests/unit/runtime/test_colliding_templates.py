@@ -30,7 +30,7 @@ async def test_template_that_collides_with_one_of_nine_edits_ago() -> None:
     world = await of_the_earlier_template(22)
     held_by_web_2 = world.id_of(2)
     for n in range(TEMPLATES_MAX + 1):
-        world.declare(static_group(generation=2 + n, identity={"template": f"{{podName}}-b{n}.{{scope}}"}))
+        world.declare(static_group(generation=2 + n, idTemplate=f"{{podName}}-b{n}.{{scope}}"))
         await world.settled(2)
     world.declare(static_group(generation=2 + TEMPLATES_MAX + 1))
     await world.settled(2)
@@ -42,7 +42,7 @@ async def of_nine_templates() -> OperatorWorld:
     """Return a world whose pods have ids of the first of nine templates, and whose spec asks for a tenth."""
     world = await of_the_earlier_template()
     for n in range(TEMPLATES_MAX + 1):
-        world.declare(static_group(generation=2 + n, identity={"template": f"{{podName}}-b{n}.{{scope}}"}))
+        world.declare(static_group(generation=2 + n, idTemplate=f"{{podName}}-b{n}.{{scope}}"))
         await world.settled(2)
     return world
 
@@ -75,7 +75,7 @@ async def test_template_is_issued_once_the_pods_of_the_earlier_ones_were_rolled(
 @pytest.mark.parametrize("n", [7, 3])
 async def test_template_that_is_remembered_may_be_gone_back_to_although_no_other_has_room(n: int) -> None:
     world = await of_nine_templates()
-    world.declare(static_group(generation=99, identity={"template": f"{{podName}}-b{n}.{{scope}}"}))
+    world.declare(static_group(generation=99, idTemplate=f"{{podName}}-b{n}.{{scope}}"))
     await world.settled(2)
     assert in_force(world) == f"{{podName}}-b{n}"
     assert len(templates(world)) == TEMPLATES_MAX
@@ -84,20 +84,20 @@ async def test_template_that_is_remembered_may_be_gone_back_to_although_no_other
 
 @pytest.mark.parametrize("edits", [1, 2])
 async def test_template_that_collides_with_what_the_client_appended_before(edits: int) -> None:
-    """Kafka Streams appended -1: web-2 holds <scope>-2-1. Then preset and template are edited, and web-1 is rolled to
+    """Kafka Streams appended -1: web-2 holds <scope>-2-1. Then type and template are edited, and web-1 is rolled to
     <scope>-2-1."""
-    streams = {"template": "{scope}-{ordinal}", "suffix": "Streams"}
-    plain = {"template": "{scope}-2-{ordinal}", "suffix": "None"}
-    world = OperatorWorld(identity=streams)
+    streams = {"idTemplate": "{scope}-{ordinal}", "client": {"type": "KafkaStreams"}}
+    plain = {"idTemplate": "{scope}-2-{ordinal}"}
+    world = OperatorWorld(**streams)
     await world.round()
     world.template = world.scope + "-{ordinal}"
     await world.started(3, "-1", ids_are_fixed=False)
     held_by_web_2 = f"{world.scope}-2-1"
     assert world.members.joined == 3
     if edits == 2:
-        world.declare(static_group(generation=2, identity=streams | {"suffix": "None"}))
+        world.declare(static_group(generation=2, idTemplate="{scope}-{ordinal}"))
         await world.settled(2)
-    world.declare(static_group(generation=1 + edits, identity=plain))
+    world.declare(static_group(generation=1 + edits, **plain))
     await world.settled(2)
     assert held_by_web_2 in world.kafka.members
     assert next_id(world, 1) != held_by_web_2
@@ -109,7 +109,7 @@ async def with_a_copy() -> OperatorWorld:
     that."""
     world = await of_the_earlier_template()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
-    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    world.declare(static_group(generation=2, idTemplate="{podName}-b.{scope}"))
     await world.settled(2)
     roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     return world

@@ -10,7 +10,7 @@ PODS = 3
 
 
 def cluster() -> OperatorWorld:
-    world = OperatorWorld(role="Connect", protocol="Auto", identity={"preset": "Connect"})
+    world = OperatorWorld(groupProtocol="Auto", client={"type": "Connect"})
     world.kafka.protocol_type = "connect"
     return world
 

@@ -15,9 +15,9 @@ from .operator_world import KEY, OperatorWorld
 GHOST = "consumer-1"
 
 
-async def consuming(crash_release: str | None = "Release", **spec: Any) -> OperatorWorld:
+async def consuming(removal: str | None = "DepartedAndCrashed", **spec: Any) -> OperatorWorld:
     """Two pods of a KIP-848 group, each with a container that the operator has seen run for minutes."""
-    wanted = {"protocol": "Auto"} | ({} if crash_release is None else {"crashRelease": crash_release}) | spec
+    wanted = {"groupProtocol": "Auto"} | ({} if removal is None else {"removal": removal}) | spec
     world = OperatorWorld(**wanted)
     world.kafka.group_type = GroupType.CONSUMER
     await world.started(2, required=(runs(),), phase_written_at_s=world.now_s)
@@ -187,7 +187,7 @@ async def test_replica_that_lost_its_lease_sends_nothing() -> None:
 
 async def test_staticgroup_that_was_edited_since_the_round_began_sends_nothing() -> None:
     world = await crashing()
-    world.kube.before["read_pod"] = lambda: edit(world, crashRelease="Off")
+    world.kube.before["read_pod"] = lambda: edit(world, removal="Never")
     await world.round()
     assert released(world) == []
 

@@ -83,7 +83,7 @@ async def test_what_only_the_consistent_read_shows_departs_with_its_pods(
 
 async def test_ids_of_an_earlier_template_depart_with_their_pods_from_the_first_round_on() -> None:
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, identity={"template": "{workloadName}-{ordinal}.x.{scope}"}))
+    world.declare(static_group(generation=2, idTemplate="{workloadName}-{ordinal}.x.{scope}"))
     await world.round()
     assert guards(world) == ["PodStillRunning"] * 3
 
@@ -107,7 +107,7 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
 async def test_end_from_before_the_first_description_explains_no_member() -> None:
     """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that
     end."""
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True)
     world.template = "web-{ordinal}"
     world.scale(3)
     for ordinal in range(3):

@@ -19,7 +19,7 @@ EARLIER = "{podName}1.{scope}"
 
 async def of_the_earlier_template(pods: int = 3) -> OperatorWorld:
     """Return a world whose pods have ids as web-21.<scope>, which is of web-2."""
-    world = OperatorWorld(identity={"template": EARLIER})
+    world = OperatorWorld(idTemplate=EARLIER)
     await world.round()
     world.template = first_ids(world)
     return await world.started(pods)
@@ -69,13 +69,13 @@ async def test_template_that_gives_one_pod_the_id_of_another_is_not_injected() -
     assert injected.id_template.replace("{podName}", "web-21") != held_by_web_2
     assert injected.method.value == "Policy"
     world.tells("Injected", "False", "IdentityInvalid", f"web-11.{world.scope} of web-1, which would be web-11's")
-    world.declare(static_group(generation=3, identity={"template": "{podName}-b.{scope}"}))  # as the message says
+    world.declare(static_group(generation=3, idTemplate="{podName}-b.{scope}"))  # as the message says
     await world.settled(2)
     assert world.injected.id_template == "{podName}-b." + world.scope
 
 
 @pytest.mark.parametrize(
-    "off", [{"mode": "Observe"}, {"identity": {"template": "{podName}.{scope}", "method": "None"}}]
+    "off", [{"mode": "Observe"}, {"idTemplate": "{podName}.{scope}", "client": {"type": "Own"}}]
 )
 async def test_refused_template_does_not_keep_the_earlier_one_injected_where_nothing_is_to_be(
     off: dict[str, object],
@@ -180,7 +180,7 @@ async def test_earlier_template_stays_while_a_member_holds_an_id_that_it_gave_to
 
 async def unscoped() -> OperatorWorld:
     """Return a world whose ids have no scope, of which the status says that it is to be added; then it is."""
-    world = OperatorWorld(identity={"template": "{podName}"})
+    world = OperatorWorld(idTemplate="{podName}")
     world.template = "web-{ordinal}"
     await world.started(3)
     world.declare(static_group(generation=2))
@@ -224,7 +224,7 @@ async def test_earlier_template_is_forgotten_a_minute_after_nothing_has_its_ids(
 
 async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgotten() -> None:
     world = await of_the_earlier_template()
-    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    world.declare(static_group(generation=2, idTemplate="{podName}-b.{scope}"))
     await world.settled(2)
     roll(world, 0, 1, 2, before=first_ids(world), after="web-{ordinal}-b." + world.scope)
     world.declare(static_group(generation=3))
@@ -239,7 +239,7 @@ async def test_template_that_was_refused_is_taken_once_the_earlier_one_is_forgot
 async def test_earlier_template_stays_while_pods_have_the_same_ids_from_annotations(is_fixed: bool) -> None:
     """Both templates make web-2.<scope>, but of the earlier one a copy of the pod keeps it; so it matters until pods
     are rolled."""
-    world = OperatorWorld(identity={"template": "{workloadName}-{ordinal}.{scope}"})
+    world = OperatorWorld(idTemplate="{workloadName}-{ordinal}.{scope}")
     await world.begin(3, ids_are_fixed=is_fixed)
     world.now_s += 300
     world.declare(static_group(generation=2))
@@ -303,13 +303,13 @@ async def test_copy_with_an_id_of_our_scope_counts_in_every_namespace_also_besid
 ):
     """What StaticGroups there say of pods of the workload's name matters only for ids that do not show their
     StaticGroup."""
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True)
     world.template = "web-{ordinal}"
     await world.started()
     theirs = static_group(uid="sg-theirs", workloadRef={"name": "web"}, groupId="invoices")
     theirs["metadata"] |= {"namespace": "bill", "name": "theirs"}
     world.stores.put_group(("bill", "theirs"), theirs)
-    world.declare(static_group(generation=2, identity={"template": "{podName}.{scope}", "exclusive": True}))
+    world.declare(static_group(generation=2, idTemplate="{podName}.{scope}", assumeExclusive=True))
     await world.settled(2)
     del world.kafka.members["web-2"]
     world.end(2)

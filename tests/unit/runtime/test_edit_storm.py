@@ -92,7 +92,7 @@ async def test_edit_that_changes_more_than_the_generation_is_written_at_once() -
     world = await World().started()
     await asyncio.sleep(EDITS_PACE_S)
     for generation, seconds in ((2, 400), (3, 500)):
-        world.declare(static_group(generation=generation, sessionTimeout={"mode": "Fixed", "seconds": seconds}))
+        world.declare(static_group(generation=generation, sessionTimeout={"seconds": seconds}))
         await world.reconciler.reconcile(KEY)
         assert world.status.observed_generation == generation
 

@@ -12,15 +12,14 @@ from staticgroup.api import names
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 
 SCOPE = "5ca1ab1e"
-WRITTEN: dict[str, Any] = {"scope": SCOPE}
-UNSCOPED: dict[str, Any] = {"template": "{podName}", "exclusive": True}
-TEMPLATES = {SCOPE: f"web-{{ordinal}}.{SCOPE}", "": "web-{ordinal}"}
+LITERAL: dict[str, Any] = {"idTemplate": f"{{podName}}.{SCOPE}", "assumeExclusive": True}
+POD_NAMES: dict[str, Any] = {"idTemplate": "{podName}", "assumeExclusive": True}
 
 
-def world_of(identity: dict[str, Any], **spec: Any) -> OperatorWorld:
+def world_of(ids: dict[str, Any], **spec: Any) -> OperatorWorld:
     """Return a world whose ids are known before they are issued."""
-    world = OperatorWorld(identity=identity, **spec)
-    world.template = TEMPLATES[identity.get("scope", "")]
+    world = OperatorWorld(**ids, **spec)
+    world.template = ids.get("idTemplate", "").replace("{podName}", "web-{ordinal}")
     world.scale(3)
     return world
 
@@ -48,11 +47,9 @@ def injects(world: OperatorWorld) -> bool:
     return world.status.injected is not None and world.injected.method.value != "None"
 
 
-@pytest.mark.parametrize("identity", [WRITTEN, UNSCOPED], ids=["a written scope", "exclusive ids without a scope"])
-async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessions_end(
-    identity: dict[str, Any],
-) -> None:
-    world = world_of(identity)
+@pytest.mark.parametrize("ids", [LITERAL, POD_NAMES], ids=["a literal", "names of pods"])
+async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessions_end(ids: dict[str, Any]) -> None:
+    world = world_of(ids)
     join_elsewhere(world)
     await world.settled(3)
     assert not injects(world)
@@ -70,32 +67,32 @@ async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessio
 
 
 async def test_client_that_appends_to_the_id_of_a_pod_here_is_explained_and_one_elsewhere_is_not() -> None:
-    world = world_of(WRITTEN)
+    world = world_of(LITERAL, client={"type": "SpringBoot"})
     for n in range(2):
         world.start(n, joins=False)
         world.kafka.join(f"{world.id_of(n)}-0")
     await world.settled(2)
     assert injects(world)
-    world = world_of(WRITTEN)
+    world = world_of(LITERAL, client={"type": "SpringBoot"})
     world.kafka.join(f"{world.id_of(0)}-0")
     await world.settled(2)
     assert world.condition("Injected")[1] == "IdsHeldElsewhere"
 
 
 async def test_ids_of_another_workload_are_nothing_to_those_without_a_scope() -> None:
-    world = world_of(UNSCOPED)
+    world = world_of(POD_NAMES)
     world.kafka.join("web-1-0")
     await world.settled(2)
     assert injects(world)
 
 
 async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_elsewhere() -> None:
-    world = world_of(WRITTEN, mode="Observe")
+    world = world_of(LITERAL, mode="Observe")
     join_elsewhere(world)
     await world.settled(2)
     for n in range(2):
         world.start(n, joins=False, instance_ids=frozenset())
-    world.declare(static_group(generation=2, identity=WRITTEN))
+    world.declare(static_group(generation=2, **LITERAL))
     await world.settled(2)
     assert not injects(world)
     assert world.condition("Injected")[1] == "IdsHeldElsewhere"
@@ -105,7 +102,7 @@ async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_el
 
 async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
     """Members of unknown pods hold the ids of ordinals that this StaticGroup has issued."""
-    world = world_of(WRITTEN)
+    world = world_of(LITERAL)
     await world.round()
     world.is_policy_served = False
     await world.settled(1)
@@ -117,12 +114,12 @@ async def test_injection_that_was_not_served_for_a_while_goes_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("identity", "expected"), [({}, True), (WRITTEN, False), (UNSCOPED, False)], ids=["drawn", "written", "unscoped"]
+    ("ids", "expected"), [({}, True), (LITERAL, False), (POD_NAMES, False)], ids=["drawn", "literal", "names of pods"]
 )
 async def test_while_the_brokers_are_away_only_ids_that_were_drawn_are_issued(
-    identity: dict[str, Any], expected: bool
+    ids: dict[str, Any], expected: bool
 ) -> None:
-    world = world_of(identity)
+    world = world_of(ids)
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(2)
     assert injects(world) is expected
@@ -142,18 +139,21 @@ async def test_status_of_another_cluster_is_not_gone_on_from() -> None:
     assert here.status.static_group_uid == "sg-there"
 
 
-async def test_written_scope_in_a_status_of_another_cluster_is_held_there() -> None:
-    there = await world_of(WRITTEN).started()
-    here = restored_in_another_cluster(there, identity=WRITTEN)
+@pytest.mark.parametrize("appended", ["", "-0"])
+async def test_scope_of_another_cluster_in_a_status_that_was_restored_with_its_uid_is_held_there(appended: str) -> None:
+    """Whatever a client appends to an id with the scope belongs to that id."""
+    there = await OperatorWorld(mode="Observe").started(3, appended)
+    here = restored_in_another_cluster(there, uid="sg-1")
     here.kafka.members = there.kafka.members
     await here.settled(2)
+    assert here.scope == there.scope
     assert not injects(here)
     assert here.condition("Injected")[1] == "IdsHeldElsewhere"
 
 
 async def test_status_of_another_cluster_injects_nothing_while_suspended() -> None:
     there = await OperatorWorld().started()
-    here = restored_in_another_cluster(there, suspend=True)
+    here = restored_in_another_cluster(there, mode="Suspended")
     await here.settled(2)
     assert here.status.injected is None
 
@@ -181,9 +181,9 @@ async def test_pods_with_more_consumers_than_ids_get_none_until_the_spec_counts_
     assert (
         "6 members without an id are in the group, 2 of them from 10.0.0.0, and 3 pods would get 1 id each" in message
     )
-    assert "set spec.identity.membersPerPod" in message
+    assert "set spec.client.concurrency to that of the Spring or Kafka Streams client" in message
     assert world.condition("Ready")[0] == "False"
-    world.declare(static_group(generation=2, identity={"preset": "SpringBoot", "membersPerPod": 2}))
+    world.declare(static_group(generation=2, client={"type": "SpringBoot", "concurrency": 2}))
     await world.settled(1)
     assert injects(world)
 

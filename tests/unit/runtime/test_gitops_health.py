@@ -54,8 +54,8 @@ async def test_staticgroup_whose_members_are_all_there_or_being_removed_is_healt
 
 
 async def test_trouble_that_lasts_is_degraded_with_its_remedy() -> None:
-    world = await OperatorWorld(identity={"scope": "5ca1ab1e"}).started()
-    await world.departs(4)
+    world = await OperatorWorld().started()
+    await world.loses(4)
     status, message = health(seen(world))
     assert status == "Degraded"
     assert "the member leaves when its session expires" in message
@@ -63,11 +63,11 @@ async def test_trouble_that_lasts_is_degraded_with_its_remedy() -> None:
 
 async def test_edit_that_was_not_observed_yet_is_progressing_and_suspended_is_suspended() -> None:
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, removal={"holdSeconds": 20}))
+    world.declare(static_group(generation=2, sessionTimeout={"maxSeconds": 600}))
     assert health(seen(world))[0] == "Progressing"
     await world.settled(2)
     assert health(seen(world))[0] == "Healthy"
-    world.declare(static_group(generation=3, suspend=True))
+    world.declare(static_group(generation=3, mode="Suspended"))
     await world.round()
     assert health(seen(world))[0] == "Suspended"
 

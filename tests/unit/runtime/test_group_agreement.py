@@ -44,15 +44,22 @@ class Party:
 
     session: dict[str, Any]
     mode: str = "Manage"
-    rests: bool = False
     is_new: bool = False
     grace_s: int = 30
     lengths_ms: tuple[int, ...] = ()
     advice: Advice | None = None
 
     @property
+    def rests(self) -> bool:
+        return self.mode == "Suspended"
+
+    @property
     def writes(self) -> bool:
         return self.mode == "Manage" and bool(self.session.get("writeGroupConfig"))
+
+
+def at_work(party: Party) -> Party:
+    return replace(party, mode="Manage" if party.rests else party.mode, is_new=False)
 
 
 def of_consumers(advised: Advice) -> Advice:
@@ -66,7 +73,7 @@ parties = st.builds(
         lambda asked, writes: asked.to_wire() | {"writeGroupConfig": writes}, session_timeouts,
         st.sampled_from([True, True, False]),
     ),
-    mode=st.sampled_from(["Manage", "Manage", "Observe"]), rests=st.sampled_from([False, False, True]),
+    mode=st.sampled_from(["Manage", "Manage", "Observe", "Suspended", "Suspended"]),
     is_new=st.sampled_from([False, False, False, True]), grace_s=st.integers(0, 900),
     lengths_ms=st.lists(st.integers(0, 400_000), max_size=8).map(tuple), advice=st.none() | advices.map(of_consumers),
 )  # fmt: skip
@@ -90,7 +97,7 @@ class World:
     def body(self, n: int, status: dict[str, Any] | None) -> dict[str, Any]:
         party = self.parties[n]
         found = static_group(
-            uid=f"sg-{n}", protocol="Consumer", mode=party.mode, suspend=party.rests, sessionTimeout=party.session
+            uid=f"sg-{n}", groupProtocol="Consumer", mode=party.mode, sessionTimeout=party.session
         )
         found["metadata"] |= {"name": NAMES[n]}
         found["spec"]["workloadRef"] = {"name": f"w{n}"}
@@ -177,8 +184,8 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
 ) -> None:
     world = World(who, bounded(*within, holds_ms))
     active = world.active()
-    rounds = data.draw(st.permutations(active * 3))
-    world.rounds(*rounds)
+    world.rounds(*data.draw(st.permutations(active * 3)))
+    world.rounds(*data.draw(st.permutations(active)))  # in which what all of them want is heard
     if not any(who[n].writes for n in active):
         assert set(world.values_ms) <= {world.value_ms}
         return
@@ -199,7 +206,7 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
     data=st.data(),
 )  # fmt: skip
 def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other: Party, within, data) -> None:
-    who, other = tuple(replace(p, rests=False, is_new=False) for p in who), replace(other, rests=False, is_new=False)
+    who, other = tuple(map(at_work, who)), at_work(other)
     world = World(who, bounded(*within, 1))
     for parties_now in (who, (other, *who[1:])):
         world.parties = parties_now
@@ -229,11 +236,11 @@ def test_number_that_each_contributes_is_capped_by_its_own_bounds_only() -> None
     assert world.values_ms[2:] == [120_000] * 10
 
 
-def test_fixed_number_is_contributed_whatever_the_fleet_recommends() -> None:
-    """B is Fixed at 600 s and a record says 60 s; A listened to the record, and each undid what the other one had
+def test_number_of_the_spec_is_contributed_whatever_the_fleet_recommends() -> None:
+    """B asks for 600 s and a record says 60 s; A listened to the record, and each undid what the other one had
     set."""
     advised = of_consumers(advice())
-    fixed = Party(session={"writeGroupConfig": True, "mode": "Fixed", "seconds": 600}, advice=advised)
+    fixed = Party(session={"writeGroupConfig": True, "seconds": 600}, advice=advised)
     world = World((Party(session={"writeGroupConfig": True}), fixed), bounded(45_000, 1_800_000, 45_000))
     world.rounds(*(0, 1) * 6)
     assert world.values_ms[2:] == [600_000] * 10
@@ -245,7 +252,7 @@ def test_suspended_and_observing_ones_count_while_they_exist() -> None:
     world = World((quick, slow), bounded(45_000, 1_800_000, 45_000))
     world.rounds(0, 1, 0, 1)
     needed_ms = world.value_ms
-    for change in ({"rests": True}, {"mode": "Observe"}, {"session": {}}):
+    for change in ({"mode": "Suspended"}, {"mode": "Observe"}, {"session": {}}):
         world.parties = (quick, replace(slow, **change))
         world.edit(1)
         for _ in range(4):
@@ -280,6 +287,6 @@ def test_classic_members_bring_their_own_and_are_not_waited_for() -> None:
     world = World((Party(session={"writeGroupConfig": True}),), bounded(45_000, 1_800_000, 600_000))
     classic = world.body(0, None)
     classic["metadata"] |= {"name": "classic", "uid": "sg-9"}
-    classic["spec"] |= {"protocol": "Classic"}
+    classic["spec"] |= {"groupProtocol": "Classic"}
     world.stores.put_group(("shop", "classic"), classic)
     assert rivals_of(world.stores, None, ("shop", "alpha")).unheard == ()

@@ -22,7 +22,7 @@ DENIED = KafkaProblem(
 def consumers(**session: Any) -> OperatorWorld:
     """Three KIP-848 members whose group has the brokers' 45 s."""
     timeout = {"writeGroupConfig": True} | session
-    world = OperatorWorld(protocol="Consumer", sessionTimeout=timeout)
+    world = OperatorWorld(groupProtocol="Consumer", sessionTimeout=timeout)
     world.kafka.group_type = GroupType.CONSUMER
     world.kafka.broker_bounds = broker_bounds(
         consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=45_000, limits={SETTING: (45_000, 300_000)}

@@ -73,7 +73,7 @@ async def test_a_pod_of_which_a_run_was_lost_stays_a_suspect_as_long_as_its_obje
 @pytest.mark.parametrize("restart_after", [0, 1, 2])
 async def test_no_member_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost(restart_after: int) -> None:
     """Also where the operator is restarted when nothing shows the loss any more."""
-    world = OperatorWorld(protocol="Auto", crashRelease="Release")
+    world = OperatorWorld(groupProtocol="Auto", removal="DepartedAndCrashed")
     world.kafka.group_type = GroupType.CONSUMER
     await world.started(3, required=(runs(),), phase_written_at_s=world.now_s)
     await loses_a_run_and_goes_on(world, restart_after)

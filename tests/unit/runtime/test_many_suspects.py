@@ -110,7 +110,7 @@ async def test_a_pod_of_a_tenant_holds_only_members_that_join_with_its_id(more_i
 @pytest.mark.parametrize("looks_between", [0, 1])
 async def test_a_member_that_was_removed_while_it_lived_is_not_removed_again(looks_between: int) -> None:
     """Its process belongs to no known pod. In such a group it joins again under the member id that it has."""
-    world = OperatorWorld(protocol="Auto")
+    world = OperatorWorld(groupProtocol="Auto")
     world.kafka.group_type = GroupType.CONSUMER
     await world.started()
     world.kafka.join(world.id_of(2), "lives-elsewhere")

@@ -122,7 +122,7 @@ def workload_is_unreadable(world: OperatorWorld) -> None:
     [
         lambda world: world.kafka.problems.update(describe=UNREACHABLE),
         workload_is_unreadable,
-        lambda world: world.declare(static_group(generation=2, suspend=True)),
+        lambda world: world.declare(static_group(generation=2, mode="Suspended")),
         lambda world: world.declare(static_group(generation=2, mode="Observe")),
         lambda world: setattr(world.pods, "barrier_works", False),
     ],
@@ -179,7 +179,7 @@ async def test_a_silence_lasts_as_long_as_the_longest_of_setting_sessions_and_gr
 
 
 async def test_the_session_timeout_of_the_group_lengthens_a_silence_where_the_brokers_set_it() -> None:
-    world = OperatorWorld(settle_s=60.0, protocol="Consumer")
+    world = OperatorWorld(settle_s=60.0, groupProtocol="Consumer")
     world.kafka.group_type = GroupType.CONSUMER
     world.kafka.broker_bounds = broker_bounds(
         consumer_min_ms=45_000, consumer_max_ms=300_000, consumer_session_ms=300_000
@@ -213,7 +213,7 @@ async def test_a_suspect_whose_object_is_there_again_is_none_any_more() -> None:
 
 async def at_addresses(group_type: GroupType, *, of_the_lost: str = "10.0.0.2") -> OperatorWorld:
     """Return a world in which web-2 was lost, and its successor joined from an address of its own."""
-    world = OperatorWorld(protocol="Auto")
+    world = OperatorWorld(groupProtocol="Auto")
     world.kafka.group_type = group_type
     world.scale(3)
     await world.round()

@@ -20,7 +20,7 @@ from .stories import LIVING, force_delete, group_body, left, put, start_as
 from .test_members import lose, passes, seat
 
 SHARED_ID = {
-    "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
+    "type": "Custom", "suffixes": ["-a-b", "-b"],
     "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
 }
 
@@ -43,7 +43,7 @@ async def test_status_that_is_emptied_under_a_watch_that_is_days_old() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec", [{"identity": SHARED_ID}, {"identity": SHARED_ID, "suspend": True}], ids=["planned", "suspended"]
+    "spec", [{"client": SHARED_ID}, {"client": SHARED_ID, "mode": "Suspended"}], ids=["planned", "suspended"]
 )
 async def test_pod_that_is_lost_while_the_ids_have_no_rule(spec: dict[str, Any]) -> None:
     world = await OperatorWorld().started()
@@ -104,7 +104,7 @@ async def test_pod_that_is_lost_while_its_static_group_cannot_be_read() -> None:
     world = await OperatorWorld().started()
     known = group_body(world)
     world.restart()
-    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"crashRelease": "OfALaterRelease"}})
+    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"removal": "OfALaterRelease"}})
     world.scale(4)
     world.start(3, "u3", joins=False)
     await world.round()
@@ -152,7 +152,7 @@ async def test_status_that_cannot_be_read_is_an_empty_one_for_the_next_process()
 async def test_static_group_that_cannot_be_read_holds_no_position_once_it_is_deleted() -> None:
     world = await OperatorWorld().started()
     known = group_body(world)
-    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"crashRelease": "OfALaterRelease"}})
+    world.stores.put_group(KEY, known | {"spec": known["spec"] | {"removal": "OfALaterRelease"}})
     await world.round()
     assert world.reconciler.memories.unstored_since_s(0.0) is not None
     world.stores.drop_group(KEY, known["metadata"]["uid"])

@@ -113,7 +113,7 @@ async def test_suspended_group_has_no_figures() -> None:
     world = await OperatorWorld().started()
     await world.loses(2)
     assert value(world, "removals_held", guard="Suspect") == 1
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     await world.round()
     assert value(world, "removals_held", guard="Suspect") is None
     assert value(world, "members", **{"class": "joined"}) is None

@@ -82,7 +82,7 @@ async def test_state_that_is_not_known_yet_is_no_news() -> None:
 async def test_suspending_is_the_users_own_act_and_no_alarm() -> None:
     world = await OperatorWorld().started()
     world.kube.events.clear()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     await world.round()
     assert events_of(world, "Warning") == []
 

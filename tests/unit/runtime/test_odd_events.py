@@ -34,7 +34,7 @@ async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
     """While suspended the group is not described; the pods of before the rollout have ended gracefully, each with a
     certificate."""
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     await world.settled(2)
     for ordinal in range(3):
         world.end(ordinal)
@@ -42,7 +42,7 @@ async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
     await world.settled(2)
     world.restart()
     await world.settled(2)
-    world.declare(static_group(generation=3, suspend=False))
+    world.declare(static_group(generation=3, mode="Manage"))
     await world.settled(2)
     world.scale(1)
     for ordinal in (1, 2):
@@ -55,7 +55,7 @@ async def test_staticgroup_that_cannot_be_read_spoils_no_round_of_another_on_its
     """An operator is rolled back under a newer CRD and cannot read one of two StaticGroups of a workload."""
     world = await SharedWorld().started()
     unreadable = world.kube.objects[names.STATIC_GROUP_PLURAL, *AUDIT]
-    world.stores.put_group(AUDIT, unreadable | {"spec": unreadable["spec"] | {"protocol": "Newer"}})
+    world.stores.put_group(AUDIT, unreadable | {"spec": unreadable["spec"] | {"groupProtocol": "Newer"}})
     world.scaled_down()
     for _ in range(4):
         await world.round()
@@ -90,7 +90,7 @@ async def test_member_that_joined_in_a_gap_is_kept_whatever_its_number(ordinal: 
 # annotations
 
 
-NAMES: dict[str, Any] = {"identity": {"template": "{podName}", "exclusive": True}}
+NAMES: dict[str, Any] = {"idTemplate": "{podName}", "assumeExclusive": True}
 ETCD_MAX = 1_500_000
 """Bytes of one request to etcd (--max-request-bytes), see api/resources/status.py."""
 
@@ -163,7 +163,7 @@ async def advice(world: OperatorWorld) -> str:
 
 
 async def test_way_out_where_ids_have_no_scope_is_a_scope_or_a_staticgroup_there() -> None:
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True)
     world.template = "web-{ordinal}"
     await world.started()
     world.pods.is_managed = managed

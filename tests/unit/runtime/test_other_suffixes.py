@@ -1,4 +1,4 @@
-"""What is remembered of carriers while spec.identity.suffix is not what the client appends, and is corrected later."""
+"""What is remembered of carriers while spec.client.suffixes is not what the client appends, and is corrected later."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import pytest
 from .operator_world import OperatorWorld, static_group
 from .stories import LIVING, force_delete, managed, start_as
 
-BY_HAND = {"method": "None", "suffix": "None"}
-CORRECTED = {"method": "None", "suffix": "Spring"}
+BY_HAND = {"idTemplate": "{podName}.{scope}", "client": {"type": "Own"}}
+CORRECTED = {"idTemplate": "{podName}.{scope}", "client": {"type": "Own", "suffixes": ["-0"]}}
 
 
 async def _whose_client_appends_minus_0() -> OperatorWorld:
     """Return three pods, each of whose clients appends -0, which the spec does not expect."""
-    world = OperatorWorld(identity=BY_HAND)
+    world = OperatorWorld(**BY_HAND)
     world.pods.is_managed = managed
     return await world.started(3, "-0")
 
@@ -23,7 +23,7 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
     """A live member is removed: its carrier was forgotten while the suffix was wrong, and the status said to correct
     the suffix.
 
-    Clients append -0, spec.identity.suffix is None, so every member is foreign and the status says: set it to Spring. A
+    Clients append -0, spec.client.suffixes is empty, so every member is foreign and the status says: list it there. A
     pod of another name carries the id of web-2, and its process is the member web-2.<scope>-0. web-2 is scaled away and
     ends; the other pod's object is deleted by force, its process lives. web-2.<scope> is not wanted and no member holds
     it. The operator restarts, and the user does what the status says.
@@ -42,7 +42,7 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
         world.restart()
         world.pods.is_managed = managed
         await world.settled(2)
-    world.declare(static_group(generation=2, identity=CORRECTED))
+    world.declare(static_group(generation=2, **CORRECTED))
     await world.settled(6)
     assert world.left == []
 
@@ -50,11 +50,11 @@ async def test_suspect_of_another_name_is_remembered_while_its_member_nearly_mat
 async def test_edit_by_which_two_members_of_a_pod_would_share_an_id_is_reported_and_injects_nothing() -> None:
     """Each round ended in AmbiguousIdentityError: no condition said so, and the status stayed as before the edit."""
     twice = {
-        "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
+        "type": "Custom", "suffixes": ["-a-b", "-b"],
         "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
     }  # fmt: skip
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, identity=twice))
+    world.declare(static_group(generation=2, client=twice))
     await world.settled(2)
     assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")
     assert world.injected.method.value == "None"
@@ -70,7 +70,7 @@ async def test_suspended_staticgroup_counts_on_what_a_client_may_make_of_its_ids
     await world.departs(2)
     start_as(world, "canary-0", "stray", {world.id_of(2)+"-0"})
     world.kafka.join(world.id_of(2)+"-0", LIVING)
-    world.declare(static_group(generation=2, suspend=True, identity=BY_HAND))
+    world.declare(static_group(generation=2, mode="Suspended", **BY_HAND))
     world.restart()
     world.pods.is_managed = managed
     await world.settled(2)
@@ -81,7 +81,7 @@ async def test_suspended_staticgroup_counts_on_what_a_client_may_make_of_its_ids
     world.restart()
     world.pods.is_managed = managed
     await world.settled(2)
-    world.declare(static_group(generation=3, suspend=False, identity=CORRECTED))
+    world.declare(static_group(generation=3, mode="Manage", **CORRECTED))
     await world.settled(6)
     assert world.left == []
 
@@ -97,11 +97,11 @@ async def test_live_pod_whose_client_makes_an_earlier_templates_id_of_its_own_is
     web-2.<scope>-0 and ended; then he took it back. The next web-2 carries web-2.<scope>, its client appends -0, and so
     its living member holds an id of the earlier template. The chain rules the live pod out, as its ids are fixed.
     """
-    world = OperatorWorld(identity={"template": "{podName}.{scope}-0", "suffix": "None"})
+    world = OperatorWorld(idTemplate="{podName}.{scope}-0")
     await world.round()
     world.template = "web-{ordinal}." + world.scope + "-0"
     await world.started(joins=False)
-    world.declare(static_group(generation=2, identity={"template": "{podName}.{scope}", "suffix": "None"}))
+    world.declare(static_group(generation=2, idTemplate="{podName}.{scope}"))
     await world.settled(2)
     for ordinal in range(3):
         world.end(ordinal)
@@ -124,14 +124,12 @@ async def test_live_pod_of_another_name_whose_client_makes_an_earlier_templates_
 
     As above, but it is canary-0 that carries web-2.<scope> and lives; web-2 itself has ended under both templates.
     """
-    world = OperatorWorld(identity={"method": "None", "template": "{podName}.{scope}-0", "suffix": "None"})
+    world = OperatorWorld(idTemplate="{podName}.{scope}-0", client={"type": "Own"})
     world.pods.is_managed = managed
     await world.round()
     world.template = "web-{ordinal}." + world.scope + "-0"
     await world.started(joins=False)
-    world.declare(
-        static_group(generation=2, identity={"method": "None", "template": "{podName}.{scope}", "suffix": "None"})
-    )
+    world.declare(static_group(generation=2, idTemplate="{podName}.{scope}", client={"type": "Own"}))
     await world.settled(2)
     world.end(2)
     start_as(world, "canary-0", "stray", {f"web-2.{world.scope}"})

@@ -93,7 +93,7 @@ async def test_a_foreign_pod_that_vanishes_with_an_id_is_written_by_the_next_rou
     """No event of a pod of another name wakes the StaticGroup whose id it carries."""
     world = await at_rest()
     if is_suspended:
-        world.declare(static_group(generation=2, suspend=True))
+        world.declare(static_group(generation=2, mode="Suspended"))
         result = await world.round()
         assert result.requeue_after_s == POLL_S
     memories = world.reconciler.memories
@@ -127,7 +127,7 @@ async def test_a_pod_that_vanishes_with_an_id_of_somebody_else_costs_one_compari
 
 async def test_another_staticgroup_of_the_kafka_group_is_reported_in_the_next_round() -> None:
     world = await at_rest()
-    rival = static_group("sg-2", identity={"template": "{podName}." + world.scope})
+    rival = static_group("sg-2", idTemplate="{podName}." + world.scope)
     rival["metadata"]["name"] = "orders-too"
     world.stores.put_group((KEY[0], "orders-too"), rival)
     assert await plans(world)

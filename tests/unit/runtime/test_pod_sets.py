@@ -117,24 +117,24 @@ async def test_the_next_pods_of_a_set_that_cannot_be_read_get_no_id_of_another_s
 
 
 @pytest.mark.parametrize(
-    "identity",
+    "client",
     [
-        {"method": "None"},
+        {"type": "Own"},
         {
-            "preset": "Custom", "suffix": "Custom", "membersPerPod": 2, "customSuffixes": ["-a-b", "-b"],
+            "type": "Custom", "suffixes": ["-a-b", "-b"],
             "env": [{"instanceIdName": "A_INSTANCE_ID"}, {"instanceIdName": "B_INSTANCE_ID", "suffix": "-a"}],
         },
     ],
-    ids=["the user sets ids himself", "two members of a pod would share an id"],
+    ids=["the application brings its ids", "two members of a pod would share an id"],
 )
 async def test_an_edit_that_ends_the_injection_ends_it_also_where_the_set_cannot_be_read(
-    identity: dict[str, Any],
+    client: dict[str, Any],
 ) -> None:
     world = PodSetWorld(**IDENTITY)
     world.template = TEMPLATE
     await world.started(2)
     world.kube.problems["read_workload"] = UNSERVED
-    world.declare(static_group(generation=2, workloadRef=REF, identity=IDENTITY["identity"] | identity))
+    world.declare(static_group(generation=2, workloadRef=REF, client=client, **IDENTITY))
     await world.settled(2)
     assert world.injected.method.value == "None"
 

@@ -83,7 +83,7 @@ async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members(
 
 
 async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_the_staticgroup() -> None:
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
     world.template = "web-{ordinal}"
     await world.started()
     world.remove_object(2)
@@ -100,7 +100,7 @@ async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_th
 
 async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
     """The pods are older than the StaticGroup: the user declares that their ids are exclusive."""
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True, "method": "None"})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
     world.template = "web-{ordinal}"
     world.scale(3)
     for ordinal in range(3):
@@ -132,17 +132,17 @@ async def test_new_staticgroup_of_a_known_name_has_lost_no_status_beside_carrier
 
 # owners of ids -----------------------------------------------------------------------------------------------
 
-EXCLUSIVE = {"template": "app-{ordinal}", "exclusive": True, "method": "None"}
+EXCLUSIVE = {"idTemplate": "app-{ordinal}", "assumeExclusive": True, "client": {"type": "Own"}}
 
 
 def rival(namespace: str = "bill", workload_name: str = "pay", **spec: object) -> dict[str, object]:
-    body = static_group("sg-rival", **({"workloadRef": {"name": workload_name}, "identity": EXCLUSIVE} | spec))
+    body = static_group("sg-rival", **({"workloadRef": {"name": workload_name}} | EXCLUSIVE | spec))
     body["metadata"] |= {"namespace": namespace, "name": "rival"}
     return body
 
 
 async def a_departure_of_unscoped_ids() -> OperatorWorld:
-    world = OperatorWorld(identity=EXCLUSIVE)
+    world = OperatorWorld(**EXCLUSIVE)
     world.template = "app-{ordinal}"
     await world.started()
     world.scale(2)
@@ -209,7 +209,7 @@ async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status(
     world = await OperatorWorld().started()
     await world.settled(2)
     writes = len(world.kube.status_writes)
-    world.declare(static_group(generation=2, removal={"holdSeconds": 30}))
+    world.declare(static_group(generation=2, sessionTimeout={"minSeconds": 30}))
     await world.round()
     assert len(world.kube.status_writes) == writes + 1
     await world.settled(3)
@@ -255,7 +255,7 @@ async def test_new_staticgroup_does_not_inherit_the_suspects_of_another_scope() 
 
 
 @pytest.mark.parametrize(
-    ("after_s", "spec"), [(5, {}), (600, {"identity": {"template": "{podName}", "exclusive": True}})],
+    ("after_s", "spec"), [(5, {}), (600, {"idTemplate": "{podName}", "assumeExclusive": True})],
     ids=["young", "unscoped"],
 )  # fmt: skip
 async def test_suspect_that_may_carry_an_id_of_the_new_one_stays_one(after_s: float, spec: dict[str, Any]) -> None:

@@ -132,10 +132,12 @@ async def test_group_that_cannot_be_described_costs_no_reads_and_no_leave() -> N
     assert world.condition("Connected")[:2] == ("False", "BrokersUnreachable")
 
 
-async def renamed(world: OperatorWorld, *, hold_s: int = 0, **pod: Any) -> None:
+RENAMED = "{podName}.x.{scope}"
+
+
+async def renamed(world: OperatorWorld, *, removal: str = "Departed", **pod: Any) -> None:
     """Change the template and roll the pods, each as the watch shows it: born, then bound and running."""
-    removal = {"holdSeconds": hold_s}
-    world.declare(static_group(generation=2, identity={"template": "{podName}.x.{scope}"}, removal=removal))
+    world.declare(static_group(generation=2, idTemplate=RENAMED, removal=removal))
     await world.round()
     for n in range(3):
         world.end(n)
@@ -158,13 +160,12 @@ async def test_old_ids_leave_at_once_after_a_change_of_template_when_the_new_pod
 
 async def test_old_ids_leave_after_a_restart_that_did_not_see_the_new_pods_begin() -> None:
     world = await OperatorWorld().started()
-    await renamed(world, hold_s=600)
+    await renamed(world, removal="Never")
     await world.settled(4)
-    assert guards(world) == ["HoldWindow"] * 3
+    assert guards(world) == ["RemovalPolicyNever"] * 3
     world.restart()
     world.now_s += 900
-    await world.settled(1)
-    world.now_s += 600
+    world.declare(static_group(generation=3, idTemplate=RENAMED))
     await world.settled(8)
     assert len(world.left) == 3
 
@@ -173,12 +174,13 @@ async def test_old_id_that_a_debug_container_of_the_new_pod_takes_waits() -> Non
     """Ephemeral containers are added to a running pod, with variables of their own."""
     world = await OperatorWorld().started()
     old_id = world.id_of(2)
-    await renamed(world, hold_s=600)
+    await renamed(world, removal="Never")
     ids = frozenset({f"web-2.x.{world.scope}", old_id})
     world.start(2, "n2", joins=False, instance_ids=ids, ids_are_fixed=True)
     world.kafka.join(old_id, "the-debug-container")
     await world.settled(8)
     world.now_s += 900
+    world.declare(static_group(generation=3, idTemplate=RENAMED))
     await world.settled(8)
     assert {i for _, i in world.left} == {world.id_of(0), world.id_of(1)}
     assert guards(world) == ["PodStillRunning"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from staticgroup.api import names
@@ -111,13 +113,17 @@ async def test_restart_between_leave_and_verification_continues_the_verification
 
 
 async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> None:
-    world = await departing(removal={"holdSeconds": 20})
+    """That of a workload that goes: a minute."""
+    world = await departing()
+    view = replace(world.kube.workloads["shop", "web"], is_deleting=True)
+    world.kube.workloads["shop", "web"] = world.stores.workloads["shop", "web"] = view
     await world.round()
-    world.now_s += 15
+    assert "HoldWindow" in guards(world)
+    world.now_s += 45
     world.restart()
     await world.round()
     assert world.left == []
-    world.now_s += 19
+    world.now_s += 59
     await world.round()
     assert world.left == []
     world.now_s += 2
@@ -177,7 +183,7 @@ async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() 
 
 
 async def test_many_departed_ids_are_read_fifty_at_a_time_and_all_leave_in_the_end() -> None:
-    world = await OperatorWorld(removal={"maxPercentOfGroup": 100}).started(120)
+    world = await OperatorWorld().started(120)
     world.scale(0)
     for ordinal in range(120):
         world.end(ordinal)

@@ -34,7 +34,7 @@ async def test_forced_observe_overrules_every_spec() -> None:
 
 async def test_suspend_describes_nothing_and_remembers_suspects() -> None:
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     world.scale(2)
     world.remove_object(2)
     await world.round()
@@ -48,7 +48,7 @@ async def test_staticgroup_changed_in_mid_round_means_no_leave(change: str) -> N
     """S14: what the user said last counts, also between plan and leave."""
     world = await departing()
     changes = {
-        "suspend": lambda: world.declare(static_group(generation=2, suspend=True)),
+        "suspend": lambda: world.declare(static_group(generation=2, mode="Suspended")),
         "delete": world.delete_group,
         "replace": lambda: world.declare(static_group(uid="sg-2")),
     }
@@ -85,7 +85,7 @@ async def test_lease_lost_while_the_leave_is_on_its_way_means_no_status_and_the_
 
 
 async def test_lease_lost_while_an_event_is_posted_means_no_status() -> None:
-    world = await departing(removal={"policy": "Never"})
+    world = await departing(removal="Never")
     writes = len(world.kube.status_writes)
 
     world.kube.before["post_event"] = world.lose_lease

@@ -130,7 +130,7 @@ async def test_round_of_a_refused_status_comes_back_when_it_is_due_and_does_not_
 
 async def test_suspended_staticgroup_asks_again_too() -> None:
     world = await refused_world()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     outcome = await world.round()
     assert (outcome.failed, len(refusals(world))) == (False, 1)
     assert outcome.requeue_after_s is not None

@@ -13,7 +13,7 @@ from .operator_world import OperatorWorld, static_group
 
 Json = dict[str, Any]
 TEMPLATE = "app-{ordinal}"
-IDENTITY: Json = {"identity": {"template": TEMPLATE, "exclusive": True}}
+IDENTITY: Json = {"idTemplate": TEMPLATE, "assumeExclusive": True}
 EARLIER, LATER = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
@@ -38,7 +38,7 @@ def yields(*bodies: Json) -> set[str]:
     return {name for namespace, name in keys if rivals_of(stores, None, (namespace, name)).prior_claims}
 
 
-BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method": "None"}}
+BY_HAND: Json = {"idTemplate": TEMPLATE, "assumeExclusive": True, "client": {"type": "Own"}}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         (group("a", LATER, method=None), group("b", LATER, method=None), {"b"}),
         (
             group("a", EARLIER, method=None),
-            group("b", LATER, identity={"template": "new-{ordinal}", "exclusive": True}),
+            group("b", LATER, idTemplate="new-{ordinal}", assumeExclusive=True),
             {"a"},
         ),
         (group("a", EARLIER, template="old-{ordinal}"), group("b", LATER), {"a"}),
@@ -60,7 +60,7 @@ BY_HAND: Json = {"identity": {"template": TEMPLATE, "exclusive": True, "method":
         (group("a", EARLIER), group("b", LATER, groupId="audit"), set()),
         (
             group("a", EARLIER),
-            group("b", LATER, identity={"template": "{podName}.{scope}"}, template="{podName}.3fa9c1d2"),
+            group("b", LATER, idTemplate="{podName}.{scope}", template="{podName}.3fa9c1d2"),
             set(),
         ),
     ],
@@ -80,7 +80,7 @@ def test_of_two_that_make_the_same_ids_one_gives_no_more(a: Json, b: Json, expec
 def test_template_that_makes_no_id_of_another_is_not_silenced_by_an_earlier_one_that_did() -> None:
     """Both remove nothing while pods of the earlier template may live; no other StaticGroup issues the ids of the next
     pods."""
-    mine = group("a", LATER, identity={"template": "new-{ordinal}", "exclusive": True}, template="new-{ordinal}")
+    mine = group("a", LATER, idTemplate="new-{ordinal}", assumeExclusive=True, template="new-{ordinal}")
     mine["status"]["issued"] = {"ordinals": "0-2", "templates": [TEMPLATE]}
     assert yields(mine, group("b", EARLIER)) == set()
 
@@ -163,10 +163,10 @@ async def test_new_staticgroup_issues_nothing_while_its_ids_are_anothers() -> No
     ("spec", "why"),
     [
         ({}, "is the older one and issues the same ids"),
-        ({"suspend": True}, "is the older one and issues the same ids once its spec.suspend is false"),
+        ({"mode": "Suspended"}, "is the older one and issues the same ids once its mode is Manage"),
         ({"mode": "Observe"}, "watches pods that may have the same ids (its mode is Observe)"),
-        (BY_HAND, "has the same ids set by hand (its identity.method is None)"),
-        (BY_HAND | {"suspend": True}, "has the same ids set by hand (its identity.method is None)"),
+        (BY_HAND, "bring the same ids themselves (its client.type is Own)"),
+        (BY_HAND | {"mode": "Suspended"}, "bring the same ids themselves (its client.type is Own)"),
     ],
     ids=["about to begin", "suspended since it was made", "only watching", "by hand", "by hand and suspended"],
 )

@@ -39,7 +39,7 @@ async def later(world: OperatorWorld, seconds: float) -> None:
 
 async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled() -> None:
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, identity={"env": [{}, B_CONSUMER]}))
+    world.declare(static_group(generation=2, client={"type": "Custom", "env": [{}, B_CONSUMER]}))
     await later(world, 3600)
     assert world.condition("Injected")[:2] == ("False", "PodsWithoutId")
     _, reason, message = world.condition("MembershipComplete")
@@ -48,7 +48,7 @@ async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled(
 
 
 async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_way_to_write_it() -> None:
-    world = OperatorWorld(identity={"method": "None"})
+    world = OperatorWorld(idTemplate="{podName}.{scope}", client={"type": "Own"})
     world.scale(3)
     await world.round()
     for n in range(3):
@@ -90,7 +90,7 @@ async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     ]
     assert len(messages) == 3
     assert all(
-        "look whether the clients take theirs from the variable that spec.identity names" in text for text in messages
+        "look whether the clients take theirs from the variable that spec.client names" in text for text in messages
     )
     assert not any("restart its pod" in text for text in messages)
 
@@ -153,7 +153,7 @@ async def kept(world: OperatorWorld) -> str:
 
 
 async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> None:
-    world = await OperatorWorld(identity={"method": "None"}).started()
+    world = await OperatorWorld(idTemplate="{podName}.{scope}", client={"type": "Own"}).started()
     world.pods.is_managed = managed
     stray(world)
     await world.departs(3)
@@ -184,7 +184,7 @@ async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_the
 ) -> None:
     world = await OperatorWorld().started()
     change_workload(world, **changes)
-    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    world.declare(static_group(generation=2, idTemplate="{podName}-b.{scope}"))
     assert "3 departed members are held back" in await kept(world)
     assert world.condition("Injected")[2].endswith(command)
 
@@ -192,13 +192,13 @@ async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_the
 async def test_member_of_an_old_id_leaves_soon_while_its_pods_are_rolled() -> None:
     world = await OperatorWorld().started()
     change_workload(world, update_revision="r2", updated_replicas=0)
-    world.declare(static_group(generation=2, identity={"template": "{podName}-b.{scope}"}))
+    world.declare(static_group(generation=2, idTemplate="{podName}-b.{scope}"))
     await later(world, 3600)
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
 
 
 async def test_member_of_a_living_pod_is_not_said_to_leave_when_its_session_expires() -> None:
-    world = await OperatorWorld(identity={"method": "None"}, removal={"policy": "Never"}).started()
+    world = await OperatorWorld(idTemplate="{podName}.{scope}", client={"type": "Own"}, removal="Never").started()
     start_as(world, "canary-0", "stray", {world.id_of(2)})
     world.kafka.join(world.id_of(2), LIVING)
     await world.departs(3)
@@ -220,7 +220,7 @@ async def test_group_that_rebalances_after_a_removal_is_not_said_to_be_stable() 
 
 async def test_nothing_is_claimed_of_what_is_not_looked_at_while_suspended() -> None:
     world = await OperatorWorld().started()
-    world.declare(static_group(generation=2, suspend=True))
+    world.declare(static_group(generation=2, mode="Suspended"))
     await world.settled(2)
     found = {c.type: (c.status.value, c.reason) for c in world.status.conditions}
     assert found.pop("Ready") == ("False", "Suspended")
@@ -257,7 +257,7 @@ async def test_statefulset_that_is_being_deleted_wants_no_pods() -> None:
 
 
 async def test_consumer_without_a_variable_for_its_session_timeout_is_named() -> None:
-    world = OperatorWorld(identity={"env": [{}, B_CONSUMER]})
+    world = OperatorWorld(client={"type": "Custom", "env": [{}, B_CONSUMER]})
     await world.round()
     for n in range(2):
         ids = {world.id_of(n), f"{world.id_of(n)}-b"}
@@ -269,7 +269,7 @@ async def test_consumer_without_a_variable_for_its_session_timeout_is_named() ->
     assert world.condition("TimeoutSufficient")[1:] == (
         "TimeoutUnknown",
         "2 of 2 pods, such as web-0, do not show the session timeout of all their consumers: "
-        "spec.identity.env names no variable "
+        "spec.client.env names no variable "
         "for it (sessionTimeoutName) beside B_INSTANCE_ID.",
     )
 
@@ -282,56 +282,57 @@ async def test_pods_that_carry_the_id_are_counted_although_their_statefulset_is_
     assert "3 pods still run with the id that was issued to them" in world.condition("Injected")[2]
 
 
-# spec.identity names a container that the pods do not have: nothing a pod does brings its client an id
+# spec.client names a container that the pods do not have: nothing a pod does brings its client an id
 
 
 CONTAINER: dict[str, Any] = {"container": "worker"}
 ENTRIES: dict[str, Any] = {
+    "type": "Custom",
     "env": [{"instanceIdName": "KAFKA_GROUP_INSTANCE_ID"}, {"container": "worker", "suffix": "-b"}]
 }
 
 
-async def with_pods(identity: dict[str, Any], **changes: Any) -> OperatorWorld:
+async def with_pods(client: dict[str, Any], **changes: Any) -> OperatorWorld:
     """Let three pods be Ready for minutes whose clients got no id from the policy."""
-    world = OperatorWorld(identity=identity)
+    world = OperatorWorld(idTemplate="{podName}.{scope}", client=client)
     await world.begin(3, joins=False, **changes)
     world.now_s += 300
     await world.settled(3)
     return world
 
 
-@pytest.mark.parametrize("identity", [CONTAINER, ENTRIES], ids=["container", "env"])
+@pytest.mark.parametrize("client", [CONTAINER, ENTRIES], ids=["container", "env"])
 @pytest.mark.parametrize("changes", [{}, {"instance_ids": frozenset()}], ids=["annotated", "without an annotation"])
 async def test_restart_gives_no_id_to_a_container_that_is_not_there(
-    identity: dict[str, Any], changes: dict[str, Any]
+    client: dict[str, Any], changes: dict[str, Any]
 ) -> None:
     """The policy writes the annotation and no variable."""
-    world = await with_pods(identity, **changes)
+    world = await with_pods(client, **changes)
     messages = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
     assert not any("restart its pod" in text or "rollout restart" in text for text in messages)
     assert world.condition("Injected") == (
         "False",
         "IdentityInvalid",
-        "spec.identity names container worker, which the pods of StatefulSet web do not have, "
+        "spec.client names container worker, which the pods of StatefulSet web do not have, "
         "so its variables are written nowhere; "
-        "correct the name of the container in spec.identity, and roll the StatefulSet",
+        "correct the name of the container in spec.client, and roll the StatefulSet",
     )
     assert "see Injected" in world.condition("MembershipComplete")[2]
     assert world.status.exceptions
-    assert all("correct the name of the container in spec.identity" in e.message for e in world.status.exceptions)
+    assert all("correct the name of the container in spec.client" in e.message for e in world.status.exceptions)
 
 
 @pytest.mark.parametrize(
-    "identity", [{"container": "app"}, {"container": "worker", "method": "None"}], ids=["right", "by hand"]
+    "client", [{"container": "app"}, {"container": "worker", "type": "Own"}], ids=["right", "its own ids"]
 )
-async def test_container_that_receives_its_variables_or_is_to_receive_none(identity: dict[str, Any]) -> None:
-    world = await with_pods(identity)
+async def test_container_that_receives_its_variables_or_is_to_receive_none(client: dict[str, Any]) -> None:
+    world = await with_pods(client)
     assert "container" not in world.condition("Injected")[2]
     assert any("restart its pod" in e.message for e in world.status.exceptions)
 
 
 async def test_container_of_a_statefulset_that_is_not_there_is_not_known() -> None:
-    world = await OperatorWorld(identity=CONTAINER).started()
+    world = await OperatorWorld(client=CONTAINER).started()
     world.delete_workload()
     await world.settled(2)
     assert "worker" not in world.condition("Injected")[2]

@@ -27,7 +27,7 @@ def replaced(world: OperatorWorld, ordinal: int, *timeouts_ms: int) -> None:
 async def test_a_changed_number_comes_pod_by_pod() -> None:
     world = await OperatorWorld().started()
     assert shown(world) == (110_000, 110_000, 110_000, 0, "110s", "TimeoutFits")
-    world.declare(static_group(generation=2, sessionTimeout={"mode": "Fixed", "seconds": 300}))
+    world.declare(static_group(generation=2, sessionTimeout={"seconds": 300}))
     await world.round()
     assert shown(world) == (110_000, 110_000, 300_000, 0, "110s→300s", "TimeoutFits")
     for ordinal in (2, 1):
@@ -41,7 +41,7 @@ async def test_a_changed_number_comes_pod_by_pod() -> None:
 
 async def test_migration_to_the_consumer_protocol_is_reported_pod_by_pod() -> None:
     """Auto: the first client of the new protocol converts the group; the others stay classic members until they restart."""
-    world = OperatorWorld(protocol="Auto")
+    world = OperatorWorld(groupProtocol="Auto")
     world.kafka = FakeKafka(journal=world.journal)
     world.ask_kafka(world.kafka)
     world.kafka.broker_bounds = broker_bounds(

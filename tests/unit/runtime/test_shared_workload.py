@@ -44,7 +44,7 @@ class SharedWorld(OperatorWorld):
     """The world of `orders`, and a second StaticGroup `audit` on the same three pods."""
 
     def __init__(self, **audit_spec: Any) -> None:
-        super().__init__(identity={"env": [{"suffix": "-a"}]})
+        super().__init__(client={"type": "Custom", "env": [{"suffix": "-a"}]})
         self.kafkas = KafkaOfGroups("orders", "audit")
         self.ask_kafka(self.kafkas)
         self.audit_spec = audit_spec
@@ -52,7 +52,7 @@ class SharedWorld(OperatorWorld):
 
     def declare_audit(self, uid: str = "sg-audit", generation: int = 1, **changes: Any) -> None:
         env = {"suffix": "-b", "instanceIdName": "B_INSTANCE_ID", "sessionTimeoutName": ""}
-        spec = {"identity": {"env": [env]}, "groupId": "audit"} | self.audit_spec | changes
+        spec = {"client": {"type": "Custom", "env": [env]}, "groupId": "audit"} | self.audit_spec | changes
         body = static_group(uid, generation, **spec)
         body["metadata"]["name"] = "audit"
         key = (names.STATIC_GROUP_PLURAL, *AUDIT)
@@ -99,20 +99,8 @@ class SharedWorld(OperatorWorld):
         return set(self.kafkas.groups[group_id].members)
 
 
-async def test_each_staticgroup_of_a_workload_removes_in_its_own_time() -> None:
-    """The hold window of `audit` ends long after the removal from `orders` is settled."""
-    world = await SharedWorld(removal={"holdSeconds": 180}).started()
-    world.scaled_down()
-    await world.rounds(16)
-    assert world.ids(2)[0] not in world.members("orders")
-    assert world.condition("RemovalSettled")[1] == "Removed"
-    assert world.ids(2)[1] in world.members("audit")
-    await world.rounds(4)
-    assert world.ids(2)[1] not in world.members("audit")
-
-
 def suspend(world: SharedWorld, is_so: bool) -> None:
-    world.declare_audit(generation=2 + (not is_so), suspend=is_so)
+    world.declare_audit(generation=2 + (not is_so), mode="Suspended" if is_so else "Manage")
 
 
 def silence(world: SharedWorld, is_so: bool) -> None:
@@ -161,35 +149,34 @@ def of_one_set(orders: Json, audit: Json) -> Stores:
     return stores
 
 
-def test_presets_of_their_own_still_share_an_annotation() -> None:
+def test_types_of_their_own_still_share_an_annotation() -> None:
     """The variables differ, and so do the suffixes; what the pod carries is one annotation."""
-    stores = of_one_set(
-        {"identity": {"preset": "SpringBoot"}}, {"identity": {"preset": "KafkaStreams"}, "groupId": "audit"}
-    )
+    stores = of_one_set({"client": {"type": "SpringBoot"}}, {"client": {"type": "Quarkus"}, "groupId": "audit"})
     assert collisions(stores) == [
         (
             "StaticGroup shop/audit uses the same pod annotation staticgroup.io/instance-id of these pods, "
             "which show the ids of only one",
-            "give the entries of spec.identity.env of one of them a suffix of their own",
+            "set spec.client.type of one of them to Custom, and give the entries of spec.client.env of that one a "
+            "suffix of their own",
         )
     ]
     assert rivals_of(stores, None, KEY).overlaps == ()
 
 
 @pytest.mark.parametrize(
-    ("first", "container", "method", "collides"),
+    ("first", "container", "client_type", "collides"),
     [
-        ("", None, "Policy", True),
-        ("app", "app", "Policy", True),
-        ("app", "sidecar", "Policy", False),
-        ("app", "app", "None", False),
+        ("", None, "Custom", True),
+        ("app", "app", "Custom", True),
+        ("app", "sidecar", "Custom", False),
+        ("app", "app", "Own", False),
     ],
 )
 def test_one_variable_of_one_container_takes_one_id(
-    first: str, container: str | None, method: str, collides: bool
+    first: str, container: str | None, client_type: str, collides: bool
 ) -> None:
     env = {"suffix": "-b"} | ({"container": container} if container else {})
-    stores = of_one_set({}, {"identity": {"env": [env], "method": method}, "groupId": "audit"})
+    stores = of_one_set({}, {"client": {"type": client_type, "env": [env]}, "groupId": "audit"})
     if first:
         stores.put_workload(workload(3))
     said = (
@@ -201,16 +188,21 @@ def test_one_variable_of_one_container_takes_one_id(
 async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_changing_it_ends_it() -> None:
     world = SharedWorld()
     world.declare(static_group())
-    world.audit_spec = {"identity": {}}
+    world.audit_spec = {"client": {}}
     world.declare_audit()
     await world.rounds(2)
     assert world.condition("Ready")[1] == world.condition("Injected")[1] == "ConflictingStaticGroups"
     text = world.condition("Ready")[2]
-    assert "Give the entries of spec.identity.env of one of them a suffix and an instanceIdName of their own." in text
+    assert (
+        "Set spec.client.type of one of them to Custom, and give the entries of spec.client.env of that one a suffix "
+        "and an instanceIdName of their own."
+    ) in text
     assert "template" not in text
     world.audit_spec = {
-        "identity": {"env": [{"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}]}
-    }
+        "client": {
+            "type": "Custom", "env": [{"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}]
+        }
+    }  # fmt: skip
     world.declare_audit(generation=2)
     await world.rounds(2)
     assert world.condition("Ready")[1] != "ConflictingStaticGroups"
@@ -220,7 +212,7 @@ async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_chan
 async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_restarted() -> None:
     """The one client of a pod was given audit's id; the annotation of orders is wrong."""
     world = SharedWorld()
-    world.audit_spec = {"identity": {"env": [{"suffix": "-b"}]}}
+    world.audit_spec = {"client": {"type": "Custom", "env": [{"suffix": "-b"}]}}
     world.declare_audit()
     world.scale(3)
     await world.rounds(1)

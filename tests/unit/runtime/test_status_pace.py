@@ -69,7 +69,7 @@ def test_write_that_cannot_wait_takes_the_turn_that_was_given() -> None:
 async def test_roll_to_another_session_timeout_waits_and_the_new_number_does_not() -> None:
     world = await OperatorWorld().started()
     before = world.status
-    world.declare(static_group(sessionTimeout={"mode": "Fixed", "seconds": 300}))
+    world.declare(static_group(sessionTimeout={"seconds": 300}))
     await world.round()
     assert not can_wait(before, world.status)
     before = world.status
@@ -107,7 +107,7 @@ async def test_what_somebody_waits_for_cannot() -> None:
 async def test_round_whose_status_waits_comes_back_at_its_turn_and_is_no_failure(is_suspended: bool) -> None:
     world = await OperatorWorld().started()
     if is_suspended:
-        world.declare(static_group(generation=2, suspend=True))
+        world.declare(static_group(generation=2, mode="Suspended"))
         await world.round()
     for key in keys(BURST + 5):
         world.reconciler.memories.pace.turn(key, world.now_s)

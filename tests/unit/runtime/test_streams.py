@@ -1,4 +1,4 @@
-"""Role Streams in whole rounds: threads of a pod leave together, by the call that their group's protocol has for it."""
+"""Kafka Streams in whole rounds: threads of a pod leave together, by the call that their group's protocol has for it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from unit.core.crashes import crashed, over, runs
 from .operator_world import OperatorWorld, guards
 
 PODS, THREADS = 3, 3
+STREAMS = {"type": "KafkaStreams", "concurrency": THREADS}
 BOTH = pytest.mark.parametrize("group_type", [GroupType.CLASSIC, GroupType.STREAMS])
 CALLS = {GroupType.CLASSIC: LeaveCall.LEAVE_GROUP, GroupType.STREAMS: LeaveCall.STREAMS_HEARTBEAT}
 
 
 async def running(group_type: GroupType = GroupType.STREAMS, *, pods: int = PODS, **spec: Any) -> OperatorWorld:
     """Three pods of an application with three threads each, which the operator has seen run for minutes."""
-    wanted = {"role": "Streams", "protocol": "Auto", "identity": {"membersPerPod": THREADS}} | spec
+    wanted = {"groupProtocol": "Auto", "client": STREAMS} | spec
     world = OperatorWorld(**wanted)
     world.kafka.group_type = group_type
     world.kafka.protocol_type = "streams" if group_type is GroupType.STREAMS else "consumer"
@@ -70,7 +71,7 @@ async def test_all_threads_of_a_scaled_down_pod_leave_in_one_round_after_the_rea
 
 async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its_pod_lives_again() -> None:
     world = await running()
-    world.declare(edited(world, identity={"membersPerPod": 2}))
+    world.declare(edited(world, client=STREAMS | {"concurrency": 2}))
     for ordinal in range(PODS):
         world.end(ordinal)
         world.start(ordinal, f"new-{ordinal}", joins=False)
@@ -85,20 +86,19 @@ async def test_roll_to_fewer_threads_leaves_the_third_to_its_session_because_its
     assert world.condition("Ready")[0] == "True"
 
 
-async def test_application_of_the_streams_protocol_under_role_consumer_is_reported_and_keeps_every_member() -> None:
-    """As before there was a role: a preset alone."""
-    world = await running(role="Consumer", identity={"preset": "KafkaStreams", "membersPerPod": THREADS})
+async def test_application_of_the_streams_protocol_under_another_type_is_reported_and_keeps_every_member() -> None:
+    world = await running(client={"suffixes": ["-1", "-2", "-3"]})
     await world.departs(4)
     assert world.left == []
     assert guards(world) == ["UnsupportedGroupType"] * 3
-    world.tells("MembershipComplete", "False", "ProtocolMismatch", "Set spec.role to Streams")
-    world.declare(edited(world, role="Streams"))
+    world.tells("MembershipComplete", "False", "ProtocolMismatch", "Set spec.client.type to KafkaStreams")
+    world.declare(edited(world, client=STREAMS))
     await world.settled(4)
     assert [i for _, i in world.left] == thread_ids(world, 2)
 
 
 async def test_every_thread_of_a_crashed_process_is_released_by_the_call_of_its_group() -> None:
-    world = await running(crashRelease="Release")
+    world = await running(removal="DepartedAndCrashed")
     ghosts = [world.kafka.members[i] for i in thread_ids(world, 0)]
     ended = crashed(last_end=over(finished_at_s=world.now_s - 0.5))
     world.start(0, joins=False, required=(ended,), ready_since_s=None, phase_written_at_s=world.now_s)
@@ -112,7 +112,7 @@ async def test_every_thread_of_a_crashed_process_is_released_by_the_call_of_its_
 
 
 async def test_release_of_a_thread_that_is_not_allowed_names_the_right_and_the_call() -> None:
-    world = await running(crashRelease="Release")
+    world = await running(removal="DepartedAndCrashed")
     world.kafka.release_outcome = ReleaseOutcome.NOT_AUTHORIZED
     ended = crashed(last_end=over(finished_at_s=world.now_s - 0.5))
     world.start(0, joins=False, required=(ended,), ready_since_s=None, phase_written_at_s=world.now_s)

@@ -1,4 +1,4 @@
-"""A preset alone is enough, upgrades keep the ids, and StaticGroups that can make one id find each other."""
+"""A type alone is enough, and StaticGroups that can make one id find each other."""
 
 from __future__ import annotations
 
@@ -25,32 +25,33 @@ async def scaled_down(world: OperatorWorld) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("identity", "appended"),
+    ("client", "appended"),
     [
-        ({"preset": "SpringBoot"}, ("-0",)),
-        ({"preset": "SpringBoot", "membersPerPod": 3}, ("-0", "-1", "-2")),
-        ({"preset": "KafkaStreams"}, ("-1",)),
-        ({"preset": "KafkaStreams", "membersPerPod": 2}, ("-1", "-2")),
-        ({"preset": "SpringBoot", "suffix": "None"}, ("",)),
+        ({"type": "SpringBoot"}, ("-0",)),
+        ({"type": "SpringBoot", "concurrency": 3}, ("-0", "-1", "-2")),
+        ({"type": "KafkaStreams"}, ("-1",)),
+        ({"type": "KafkaStreams", "concurrency": 2}, ("-1", "-2")),
+        ({"type": "SpringBoot", "suffixes": [""]}, ("",)),
+        ({"suffixes": ["-in", "-out"]}, ("-in", "-out")),
     ],
 )
-async def test_every_member_of_a_preset_alone_is_known_and_leaves_with_its_pod(
-    identity: Json, appended: tuple[str, ...]
+async def test_every_member_of_a_type_alone_is_known_and_leaves_with_its_pod(
+    client: Json, appended: tuple[str, ...]
 ) -> None:
-    world = await OperatorWorld(identity=identity).started(PODS, *appended)
+    world = await OperatorWorld(client=client).started(PODS, *appended)
     members, all_of_them = world.members, PODS * len(appended)
     assert (members.expected, members.joined, members.foreign, members.missing) == (all_of_them, all_of_them, 0, 0)
     assert world.condition("Ready")[0] == "True"
     assert await scaled_down(world) == set(appended)
 
 
-async def test_upgrade_of_a_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
-    """A preset alone, before: every member foreign, every seat missing, and nothing was ever removed."""
-    world = await OperatorWorld(identity={"preset": "SpringBoot", "suffix": "None"}).started(PODS, "-0")
-    world.tells("MembershipComplete", "False", "SuffixMismatch", "Set spec.identity.suffix to Spring.")
+async def test_group_that_never_worked_names_the_field_and_setting_it_ends_it() -> None:
+    """Every member is foreign, every seat is missing, and nothing is ever removed."""
+    world = await OperatorWorld().started(PODS, "-0")
+    world.tells("MembershipComplete", "False", "SuffixMismatch", 'Set spec.client.suffixes to ["-0"] if')
     assert await scaled_down(world) == set()
     await world.settled(8, step_s=15)  # a user who follows it minutes later has lost nothing
-    world.declare(static_group(generation=2, identity={"preset": "SpringBoot", "suffix": "Spring"}))
+    world.declare(static_group(generation=2, client={"suffixes": ["-0"]}))
     await world.settled()
     assert world.condition("Ready")[0] == "True"
     assert [i for _, i in world.left] == [f"{world.id_of(PODS - 1)}-0"]
@@ -65,36 +66,37 @@ def store_of(**groups: Json) -> Stores:
     return stores
 
 
-def unscoped(workload: str, **identity: Any) -> Json:
-    return {"workloadRef": {"name": workload}, "identity": {"template": "{podName}", "exclusive": True} | identity}
+def unscoped(workload: str, **client: Any) -> Json:
+    return {
+        "workloadRef": {"name": workload}, "idTemplate": "{podName}", "assumeExclusive": True, "client": client,
+    }  # fmt: skip
 
 
-def issued(*, follows: bool = False) -> Json:
+def issued() -> Json:
     injected = {
         "scope": "3fa9c1d2", "method": "Policy", "idTemplate": "{podName}",
         "ids": [{"annotation": "staticgroup.io/instance-id", "suffix": ""}], "env": [],
     }  # fmt: skip
-    return {"injected": injected | ({"suffixFollowsPreset": True} if follows else {})}
+    return {"injected": injected}
 
 
 @pytest.mark.parametrize(
-    ("identity", "status", "meets"),
+    ("client", "status", "meets"),
     [
-        ({"preset": "SpringBoot"}, None, True),
-        ({"preset": "SpringBoot"}, issued(follows=True), True),
-        ({"preset": "SpringBoot"}, issued(), False),
-        ({"preset": "SpringBoot", "suffix": "None"}, issued(follows=True), False),
-        ({"preset": "SpringBoot", "suffix": "Spring"}, issued(), True),
-        ({"preset": "KafkaStreams"}, None, True),
-        ({"preset": "KafkaStreams", "suffix": "None"}, None, False),
-        ({"preset": "Generic"}, None, False),
+        ({"type": "SpringBoot"}, None, True),
+        ({"type": "SpringBoot"}, issued(), True),
+        ({"type": "SpringBoot", "suffixes": [""]}, issued(), False),
+        ({"suffixes": ["-0"]}, issued(), True),
+        ({"type": "KafkaStreams"}, None, True),
+        ({"type": "Custom", "suffixes": ["-in"], "env": [{}]}, None, False),
+        ({"type": "Generic"}, None, False),
     ],
 )
-def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
-    identity: Json, status: Json | None, meets: bool
+def test_ids_that_a_type_makes_are_compared_with_those_of_others(
+    client: Json, status: Json | None, meets: bool
 ) -> None:
     """Pod 0 of the set web makes web-0-0 or web-0-1, and so do pods 0 and 1 of the set web-0 without any suffix."""
-    stores = store_of(spring=(unscoped("web", **identity), status), twin=(unscoped("web-0"), None))
+    stores = store_of(spring=(unscoped("web", **client), status), twin=(unscoped("web-0"), None))
     assert (rivals_of(stores, None, ("shop", "spring")).overlaps == ("shop/twin",)) is meets
     assert (rivals_of(stores, None, ("shop", "twin")).overlaps == ("shop/spring",)) is meets
 
@@ -102,7 +104,7 @@ def test_ids_that_a_preset_makes_are_compared_with_those_of_others(
 async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_match_another_pod() -> None:
     """StatefulSets web and web-2 are in one Kafka group, ids are pod names; the client of web-2 is stuck. web-2-0 is
     the id of pod web-2-0."""
-    world = OperatorWorld(identity={"template": "{podName}", "exclusive": True})
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True)
     world.template = "web-{ordinal}"
     await world.started()
     start_as(world, "web-2-0", "shard", {"web-2-0"})
@@ -112,4 +114,4 @@ async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_ma
     await world.settled(3)
     status, reason, message = world.condition("MembershipComplete")
     assert (status, reason) == ("False", "MembersMissing"), message
-    assert not any("Spring" in e.message for e in world.status.exceptions)
+    assert not any("suffixes" in e.message for e in world.status.exceptions)

@@ -16,7 +16,6 @@ Json = dict[str, Any]
 Changed = Callable[[OperatorWorld], None]
 OURS, THEIRS = "oursoursoursoursoursou", "theirstheirstheirsthei"
 SHARED: Json = {"connectionRef": {"kind": "ClusterKafkaConnection", "name": "shared"}}
-SCOPE = "5ca1ab1e"
 
 
 def answered(
@@ -37,7 +36,7 @@ def tenant(world: OperatorWorld, *, is_issued: bool = False, **spec: Any) -> Non
     body["metadata"] |= {"namespace": "evil", "name": "x", "creationTimestamp": "2001-01-01T00:00:00Z"}
     if is_issued:  # as the operator writes it of ids that are set by hand, whatever the brokers say
         ids = [{"annotation": "staticgroup.io/instance-id", "suffix": ""}]
-        template = spec["identity"]["template"]
+        template = spec["idTemplate"]
         injected = {"scope": "0ddba115", "method": "None", "idTemplate": template, "ids": ids, "env": []}
         body["status"] = {"injected": injected}
     world.stores.put_group(("evil", "x"), body)
@@ -73,7 +72,7 @@ def shared(**allowed: Any) -> Changed:
     return lambda world: world.stores.put_connection(("", "shared"), body) and None
 
 
-@pytest.mark.parametrize("names_ids", ["scope", "template", "issued"])
+@pytest.mark.parametrize("names_ids", ["to issue", "its own", "issued"])
 @pytest.mark.parametrize(
     ("spec", "connection"),
     [
@@ -96,10 +95,10 @@ async def test_no_staticgroup_of_another_namespace_holds_a_removal(
     spec: Json, connection: Changed, names_ids: str
 ) -> None:
     world = await started()
-    literal = {"template": f"{{podName}}.{world.scope}", "exclusive": True, "method": "None"}
-    identity = {"scope": world.scope} if names_ids == "scope" else literal
+    client = {} if names_ids == "to issue" else {"type": "Own"}
+    ids = {"idTemplate": f"{{podName}}.{world.scope}", "assumeExclusive": True, "client": client}
     connection(world)
-    tenant(world, is_issued=names_ids == "issued", workloadRef={"name": "web"}, identity=identity, **spec)
+    tenant(world, is_issued=names_ids == "issued", workloadRef={"name": "web"}, **ids, **spec)
     await departs(world)
     assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
     assert not [e for e in world.status.exceptions if e.kind.value in ("Held", "Conflicting")]
@@ -113,7 +112,7 @@ async def test_no_staticgroup_of_another_namespace_holds_a_removal(
 async def test_brokers_with_our_cluster_id_make_a_rival(spec: Json, connection: Changed) -> None:
     world = await started()
     connection(world)
-    tenant(world, identity={"scope": world.scope}, **spec)
+    tenant(world, idTemplate=f"web-{{ordinal}}.{world.scope}", **spec)
     await departs(world)
     assert world.left == []
     assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]
@@ -130,7 +129,7 @@ async def test_two_that_use_the_same_connection_are_rivals_though_the_cluster_id
     world.kube.secrets["", "kafka-user"] = world.kube.secrets["shop", "kafka-user"]
     await world.started()
     world.list_again()
-    tenant(world, identity={"scope": world.scope}, **SHARED)
+    tenant(world, idTemplate=f"web-{{ordinal}}.{world.scope}", **SHARED)
     await departs(world)
     assert world.left == []
     world.stores.drop_group(("evil", "x"), "sg-tenant")
@@ -140,7 +139,7 @@ async def test_two_that_use_the_same_connection_are_rivals_though_the_cluster_id
 
 async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_and_no_other() -> None:
     world = await started()
-    tenant(world, identity={"template": f"web-{{ordinal}}.{world.scope}", "method": "None"})
+    tenant(world, idTemplate=f"web-{{ordinal}}.{world.scope}", client={"type": "Own"})
     carried = frozenset({world.id_of(2)})
     world._happens(
         replace(
@@ -158,21 +157,19 @@ async def test_a_pod_of_another_namespace_with_an_id_of_ours_holds_that_member_a
 
 
 @pytest.mark.parametrize("mode", ["Manage", "Observe"])
-@pytest.mark.parametrize("method", ["Auto", "None"])
-async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: str, method: str) -> None:
-    world = OperatorWorld(identity={"scope": SCOPE})
-    tenant(
-        world, mode=mode, identity={"template": f"{{podName}}.{SCOPE}", "exclusive": True, "method": method},
-        workloadRef={"name": "web"},
-    )  # fmt: skip
+@pytest.mark.parametrize("client_type", ["Generic", "Own"])
+async def test_naming_ids_does_not_keep_them_from_being_issued_elsewhere(mode: str, client_type: str) -> None:
+    ids = {"idTemplate": "app-{ordinal}", "assumeExclusive": True}
+    world = OperatorWorld(**ids)
+    tenant(world, mode=mode, client={"type": client_type}, workloadRef={"name": "web"}, **ids)
     await world.settled(3)
     assert world.injected.method.value == "Policy"
 
 
 async def test_ids_that_pods_of_another_namespace_carry_already_are_not_issued_to_ours() -> None:
-    world = OperatorWorld(identity={"template": "app-{ordinal}", "exclusive": True})
-    tenant(world, identity={"template": "app-{ordinal}", "exclusive": True, "method": "None"}, is_issued=True)
+    world = OperatorWorld(idTemplate="app-{ordinal}", assumeExclusive=True)
+    tenant(world, idTemplate="app-{ordinal}", assumeExclusive=True, client={"type": "Own"}, is_issued=True)
     carrier = pod_version(0, "evil-0", instance_ids=frozenset({"app-0"}), ids_are_fixed=True, owner_name="idle")
     world._happens(replace(carrier, namespace="evil", name="idle-0"))
     await world.settled(3)
-    world.tells("Injected", "False", "ConflictingStaticGroups", "StaticGroup evil/x has the same ids set by hand")
+    world.tells("Injected", "False", "ConflictingStaticGroups", "the pods of StaticGroup evil/x bring the same ids themselves")

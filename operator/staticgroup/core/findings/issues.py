@@ -66,8 +66,8 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
             remedy = remedies.name_container()
         if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, f"set {plan.suffix.remedy}"
-            remedy = f"a member of its pod holds {near.instance_id}"
+            reason, sentence = UNKNOWN_SUFFIX, f"a member of its pod holds {near.instance_id}"
+            remedy = plan.suffix.in_a_row
         own = plan.own_ids
         if own is not None and (own.is_shared or seat.pod_name in own.pod_of.values()):  # a restart changes nothing
             reason, sentence = "JoinedUnderOwnId", "the pod is Ready, and its member joined under another id"
@@ -124,18 +124,17 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     for member in plan.table.foreign if plan.table is not None else ():
         near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
         reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
+        remedy = ""
         if near is not None and plan.suffix is not None:
-            reason, sentence = UNKNOWN_SUFFIX, (
-                f"set {plan.suffix.remedy}; it is the id of this pod but for what the client appends, never touched "
-                "until then"
-            )
+            reason, sentence = UNKNOWN_SUFFIX, "the id of this pod but for what the client appends; never touched"
+            remedy = plan.suffix.in_a_row
         pod_name = near.pod_name if near is not None else None
         own = plan.own_ids
         if near is None and own is not None and (member.instance_id or "") in own.pod_of:
             reason, pod_name = "IdOfTheApplication", own.pod_of[member.instance_id or ""] or None
             sentence = "an id that the application brings itself; never touched: see MembershipComplete"
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
-        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, subject=subject)
+        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
     for member in plan.table.dynamic if plan.table is not None else ():
         dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""

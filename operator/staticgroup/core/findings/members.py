@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...api import remedies
-from ...api.protocols import RoleChoice
+from ...api.protocols import ProtocolChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import Mode, Removal, StaticGroupSpec
@@ -16,7 +16,7 @@ from ..ids.own_ids import OwnIds
 from ..ids.suffixes import SuffixMismatch
 from ..outcomes import Executed
 from ..plan import Plan
-from ..protocols import CONNECT_ROLE, ROLES, Role, chosen_by, role_of
+from ..protocols import CONNECT_ROLE, ROLES, STREAMS_ROLE, chosen_by, role_of
 from ..seats import Seat, SeatTable, Standing
 from ..snapshot import Snapshot
 from . import Finding, counted, ended
@@ -35,11 +35,6 @@ _REASONS: Final = {
     Guard.UNSCOPED: Reason.UNSCOPED_IDS,
     Guard.POLICY_NEVER: Reason.REMOVAL_OFF,
     Guard.SUSPENDED: Reason.REMOVAL_OFF,
-}
-_CLIENT_OF: Final = {
-    RoleChoice.CONNECT: ClientType.CONNECT.value,
-    RoleChoice.CONSUMER: ClientType.GENERIC.value,
-    RoleChoice.STREAMS: ClientType.KAFKA_STREAMS.value,
 }
 
 # every expected member has joined
@@ -95,16 +90,18 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
         if group.group_type not in role.group_types:
             what = f"of type {group.group_type.value}"
         sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
-        remedy = _right_group(role, group)
+        remedy = _right_group(spec, group)
         return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
     return None
 
 
-def _right_group(role: Role, group: GroupView) -> str:
+def _right_group(spec: StaticGroupSpec, group: GroupView) -> str:
     """Say how the spec names the right group."""
-    others = [client for choice, client in _CLIENT_OF.items() if ROLES[choice].may_be_in(group)]
-    remedy = f"Set spec.client.type to {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
-    if role is not CONNECT_ROLE:
+    others = [f"spec.client.type to {role.client.value}" for role in ROLES.values() if role.may_be_in(group)]
+    if spec.client.type is ClientType.OWN and STREAMS_ROLE.may_be_in(group):  # its ids stay its own
+        others = [f"spec.groupProtocol to {ProtocolChoice.STREAMS.value}"]
+    remedy = f"Set {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
+    if role_of(spec) is not CONNECT_ROLE:
         return remedy
     return (
         f"{remedy} That of workers is their group.id, not connect-<connector>, the group of a sink connector's tasks."

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...api.injection import env_entries, env_suffixes, instance_id_annotation
-from ...api.resources.client import Client, ClientType
+from ...api.resources.client import TAKES_ENV, Client, ClientType
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..containers import consumer_container
 from ..workload import ContainerBudget
@@ -57,7 +57,10 @@ def collision(
         sets = f"sets the same variable {variable} of {where}"
         sentence = f"StaticGroup {other} {sets}, whose client gets the id of only one"
     fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
-    remedy = f"give the entries of spec.client.env of one of them {' and '.join(fields)} of their own"
+    first, which = "", "one of them"
+    if {mine.type, theirs.type}.isdisjoint(TAKES_ENV):
+        first, which = "set spec.client.type of one of them to Custom, and ", "that one"
+    remedy = f"{first}give the entries of spec.client.env of {which} {' and '.join(fields)} of their own"
     return Collision(other=other, sentence=sentence, remedy=remedy)
 
 

@@ -84,9 +84,8 @@ def _held_elsewhere(
         sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
         + (" …" if len(held) > _NAMED_MAX else ""),
         remedy="a session ends by itself once its process has, and the group is looked at again until then; if they "
-        "live, as in another cluster, take another spec.idTemplate; if the "
-        "application brings its own ids, set spec.client.type to Own; pods "
-        "that start before ids are issued need a restart afterwards",
+        "live, as in another cluster, take another spec.idTemplate; if the application brings its own ids, set "
+        "spec.client.type to Own; pods that start before ids are issued need a restart afterwards",
     )
 
 
@@ -108,8 +107,8 @@ def _too_many_members(scheme: IdScheme, snapshot: Snapshot, group: GroupView) ->
         sentence=f"{len(dynamic)} members without an id are in the group, {most} of them from {address}, and {pods} "
         f"pods would get {ids} {'ids' if ids > 1 else 'id'} each: consumers of one pod that share an id fence each "
         "other",
-        remedy="set spec.client.concurrency to that of the client, or give each consumer of a pod an "
-        "entry of spec.client.env with a suffix of its own, or a group.id of its own",
+        remedy="set spec.client.concurrency to that of the Spring or Kafka Streams client, or give each consumer of a "
+        "pod an entry of spec.client.env (spec.client.type Custom) with a suffix of its own, or a group.id of its own",
     )
 
 

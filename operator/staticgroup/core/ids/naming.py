@@ -140,7 +140,7 @@ def drawn_scope(snapshot: Snapshot) -> str:
 
 
 def is_scope_refused(scope: str, snapshot: Snapshot) -> bool:
-    """True for a scope that was written although the word of the user does not count."""
+    """True for a scope that a status was given by hand, where the word of the user does not count."""
     return snapshot.is_word_refused and scope != drawn_scope(snapshot)
 
 

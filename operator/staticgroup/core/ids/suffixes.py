@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ...api.injection import client_suffixes
+from ...api.injection import client_suffixes, env_entries
 from ...api.resources.client import CONCURRENCY_MAX, NUMBERS_ITS_MEMBERS, WORKER_TYPES, Client, ClientType
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
@@ -23,10 +23,12 @@ _NUMBER: Final = re.compile(r"-(0|[1-9][0-9]?)")
 _NAMED_MAX: Final = 4
 """Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
 _NAMED_LENGTH_MAX: Final = 40
+_ROW_MAX: Final = 200
+"""Longest remedy that a row of status.exceptions has room for."""
+_LEFT_BEHIND: Final = "what an earlier client left behind ends with its session"
 _ONE_WAY: Final = (
     "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because "
-    "no suffix fits one that appends something and one that does not; what an earlier client left behind ends with its "
-    "session"
+    f"spec.client.suffixes is appended to the id of each entry of spec.client.env; {_LEFT_BEHIND}"
 )
 
 
@@ -53,6 +55,12 @@ class SuffixMismatch:
     nearly: tuple[NearMatch, ...]
     cause: str
     remedy: str
+
+    @property
+    def in_a_row(self) -> str:
+        """What a row says of what to do."""
+        fits = len(self.remedy) <= _ROW_MAX
+        return f"set {self.remedy}" if fits else "the condition MembershipComplete says what to set"
 
     def of(self, instance_id: str | None) -> NearMatch | None:
         """Return the match of a member's id; None when it is not one of them."""
@@ -96,38 +104,53 @@ def suffix_mismatch(
         return None
     expected = client_suffixes(spec.client)
     near = {n.appended for n in nearly}
-    own = table.of(Standing.DEPARTED, Standing.JOINED)
-    known = {found[1] for seat in own for scheme in naming.schemes[:1] if (found := scheme.appended_to(seat.key))}
-    is_both = bool({n.pod_name for n in nearly if not n.appended} & {seat.pod_name for seat in own})
+    own = [
+        (seat.pod_name, found[1])
+        for seat in table.of(Standing.DEPARTED, Standing.JOINED)
+        for scheme in naming.schemes[:1]
+        if (found := scheme.appended_to(seat.key))
+    ]
+    held = {*own, *((n.pod_name, n.appended) for n in nearly)}
+    is_both = bool({pod for pod, text in held if text} & {pod for pod, text in held if not text})
     return SuffixMismatch(
         nearly=tuple(nearly),
         cause=f"their client appends {_listed(near)} to the id that it is given, and spec.client expects "
         f"{_listed(expected)}",
-        remedy=_ONE_WAY if near == {""} and is_both else _remedy(spec.client, near, known),
+        remedy=_remedy(spec.client, near, {text for _, text in own}, is_both=is_both),
     )
 
 
-def _remedy(client: Client, near: set[str], known: set[str]) -> str:
+def _remedy(client: Client, near: set[str], known: set[str], *, is_both: bool) -> str:
     """Return which field to set to what.
 
     Parameters
     ----------
     near: what the members that nearly match have appended. known: what those that match have.
+    is_both: a pod has a member that appended something and one that appended nothing.
     """
-    rests, seen = sorted(near - {""}), near | known
-    if not rests:
+    if client.type in WORKER_TYPES:
+        return "the workers to use the id as it is, because a Connect worker appends nothing to it"
+    if is_both and len(env_entries(client)) > 1:
+        return _ONE_WAY
+    seen = near | known
+    if not seen - {""} or (near == {""} and not is_both):
         since = "or roll the StatefulSet if spec.client was changed since its pods started"
-        return f"{_suffixes([''], client)}, {since} (what they leave behind ends with its session)"
+        return f"{_fields([''], client)}, {since} (what they leave behind ends with its session)"
     count = _concurrency(client, seen, known)
-    if count is not None:
-        return f"spec.client.concurrency to {count}, or wait for their sessions to end if the pods run fewer since"
+    if count is not None and not is_both:
+        fewer = "if the pods run fewer members by now, wait for the sessions of the others to end"
+        return f"spec.client.concurrency to {count}, or, {fewer}"
     every = sorted(seen - {""})
     numbers = sorted(int(found[1]) for rest in every if (found := _NUMBER.fullmatch(rest)))
     if len(numbers) == len(every) and numbers[-1] < CONCURRENCY_MAX:  # also those that are away
         every = [f"-{number}" for number in range(min(numbers[0], 1), numbers[-1] + 1)]
     if len(every) > CONCURRENCY_MAX or any(len(rest) > _NAMED_LENGTH_MAX for rest in every):
         return "the client to use the id as it is: what it appends is more than spec.client.suffixes can list"
-    return f"{_suffixes(every, client)} if it appends the same at every start; if not, let it use the id as it is"
+    if is_both:
+        shared = "if two clients of each pod share its id and one of them appends nothing"
+        return f"{_fields(['', *every], client)} {shared}; if not, {_LEFT_BEHIND}"
+    if_same = "if the client appends the same at every start; if not, let it use the id as it is"
+    return f"{_fields(every, client)} {if_same}"
 
 
 def _concurrency(client: Client, seen: set[str], known: set[str]) -> int | None:
@@ -136,19 +159,44 @@ def _concurrency(client: Client, seen: set[str], known: set[str]) -> int | None:
         return None
     numbers = [int(found[1]) for rest in seen if (found := _NUMBER.fullmatch(rest))]
     first = 1 if client.type is ClientType.KAFKA_STREAMS else 0
-    is_numbered = len(numbers) == len(seen - {""}) and min(numbers) >= first
+    if not numbers or len(numbers) != len(seen - {""}) or min(numbers) < first:
+        return None
     is_known = bool(known) or min(numbers) == first or min(numbers) >= client.concurrency > 1
     count = max(numbers) + 1 - first
-    return count if is_numbered and is_known and count <= CONCURRENCY_MAX else None
+    return count if is_known and count <= CONCURRENCY_MAX else None
 
 
-def _suffixes(listed: Sequence[str], client: Client) -> str:
-    """Say that what the client appends is to be listed, as YAML; Kafka Streams and workers take no such list."""
-    shown = json.dumps(list(listed)) if len(listed) <= _NAMED_MAX else f"these {len(listed)}"
-    fields = f"spec.client.suffixes to {shown}"
-    if client.type is ClientType.KAFKA_STREAMS or client.type in WORKER_TYPES:
-        return f"spec.client.type to Custom, with its variables in spec.client.env, and {fields}"
-    return fields if client.concurrency == 1 else f"spec.client.concurrency to 1 and {fields}"
+def _fields(suffixes: Sequence[str], client: Client) -> str:
+    """Say that what the client appends is to be listed, and what else goes with it, as YAML.
+
+    Kafka Streams takes no such list, so a client that does otherwise is Custom, with the variables that it reads now.
+    """
+    settings = [f"spec.client.suffixes to {_as_yaml(suffixes)}"]
+    if client.concurrency > 1:
+        settings.insert(0, "spec.client.concurrency to 1")
+    if client.type is ClientType.KAFKA_STREAMS:
+        settings[:0] = ["spec.client.type to Custom", *([] if client.env else [_env_of(client)])]
+    *others, last = settings
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _env_of(client: Client) -> str:
+    """Write the variables that the type of a client names as `client.env`, which takes in the container, too."""
+    (entry,) = env_entries(client)
+    names = f"instanceIdName: {entry.instance_id_name}, sessionTimeoutName: {entry.session_timeout_name}"
+    if entry.container is None:
+        return f"spec.client.env to [{{{names}}}]"
+    return f"spec.client.env, in place of spec.client.container, to [{{container: {entry.container}, {names}}}]"
+
+
+def _as_yaml(suffixes: Sequence[str]) -> str:
+    """Write a list, of many numbers only the first and the last, and of other texts an example."""
+    quoted = [json.dumps(text) for text in suffixes]
+    if len(quoted) <= _NAMED_MAX:
+        return f"[{', '.join(quoted)}]"
+    if all(_NUMBER.fullmatch(text) for text in suffixes):
+        return f"[{quoted[0]}, {quoted[1]}, …, {quoted[-1]}]"
+    return f"a list of the {len(quoted)} texts that the client appends, such as {quoted[0]},"
 
 
 def _listed(appended: Iterable[str]) -> str:

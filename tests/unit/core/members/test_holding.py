@@ -65,7 +65,7 @@ def test_fixed_id_may_become_the_id_by_what_its_client_appends() -> None:
 def test_fixed_beginning_of_the_id_may_become_it_whatever_comes_between() -> None:
     """What contains the scope is an id of ours, also where no template makes it."""
     begins = naming_of(
-        spec(identity={"template": "{scope}-{podName}"}), history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
+        spec(idTemplate="{scope}-{podName}"), history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
     )
     assert HeldSeat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(
         known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True)
@@ -79,7 +79,7 @@ def test_suspect_of_the_name_is_never_ruled_out_because_it_does_not_remember_wha
 def test_ids_of_two_templates_may_be_of_two_pods_and_both_may_hold_them() -> None:
     """With {podName}1 and {podName}, web-21 is of web-2 and of web-21."""
     both = naming_of(
-        spec(identity={"template": "{podName}", "exclusive": True}),
+        spec(idTemplate="{podName}", assumeExclusive=True),
         history(injected=injected(id_template="{podName}"), templates=("{podName}1",)),
     )
     seat = HeldSeat("web-21", both, "shop")

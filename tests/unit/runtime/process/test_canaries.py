@@ -70,7 +70,7 @@ class Scene:
             **({"sasl": sasl} if sasl else {}),
         }  # fmt: skip
         self._put(names.KAFKA_CONNECTION_KIND, CONNECTIONS, name, spec)
-        group = {"workloadRef": {"name": name}, "connectionRef": {"name": name}, "groupId": name, "protocol": "Classic"}
+        group = {"workloadRef": {"name": name}, "connectionRef": {"name": name}, "groupId": name, "groupProtocol": "Classic"}
         self._put(names.STATIC_GROUP_KIND, GROUPS, name, group)
 
     def _put(self, kind: str, resource: str, name: str, spec: Json) -> None:

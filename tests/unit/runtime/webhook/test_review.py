@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.injection import identity_of, resolve_injected
+from staticgroup.api.injection import resolve_injected
 from staticgroup.api.rendering import AgentImage, rendered
 from staticgroup.api.resources.durable import InjectedMethod
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
@@ -20,10 +20,10 @@ Json = dict[str, Any]
 AGENT = AgentImage(name="registry.example/staticgroup:1")
 
 
-def injected(method: InjectedMethod = InjectedMethod.WEBHOOK, **identity: Any) -> Json:
-    wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "identity": identity}
+def injected(method: InjectedMethod = InjectedMethod.WEBHOOK, **client: Any) -> Json:
+    wish = {"workloadRef": {"name": "db"}, "connectionRef": {"name": "k"}, "groupId": "g", "client": client}
     return resolve_injected(
-        identity_of(StaticGroupSpec.model_validate(wish)), method=method, scope="3fa9c1d2",
+        StaticGroupSpec.model_validate(wish).client, method=method, scope="3fa9c1d2",
         id_template="{podName}.3fa9c1d2", session_timeout_ms=45_000,
     ).to_wire()
 
@@ -131,7 +131,7 @@ NOT_MEANT: dict[str, tuple[Json, list[Json]]] = {
     "nothing in force": (review(pod()), [group(status=injected(InjectedMethod.NONE))]),
     "no status": (review(pod()), [{"metadata": {"name": "db"}, "spec": {"workloadRef": {"name": "db"}}}]),
     "observed": (review(pod()), [group(spec={"mode": "Observe"})]),
-    "suspended": (review(pod()), [group(spec={"suspend": True})]),
+    "suspended": (review(pod()), [group(spec={"mode": "Suspended"})]),
     "no index label": (review(pod(labels={})), [group()]),
     "a pod set's, without a number": (
         review(pod(name="db-x", ownerReferences=[{"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": "db", "controller": True}])),
@@ -170,7 +170,7 @@ async def test_a_pod_is_admitted_as_it_is_whatever_goes_wrong(asked: Json, group
 
 
 async def test_a_pod_whose_template_has_no_namespace_is_rendered_with_that_of_the_request() -> None:
-    worker = injected(preset="Debezium")
+    worker = injected(type="Debezium")
     bare = pod()
     bare["spec"]["subdomain"] = "workers"
     patch, _ = await ask(review(bare), [group(status=worker)])
