@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import CUT, ODD, ROUNDS
+from .suites import CUT, ROUNDS
 
 DURABLE = (
     mutant(
         "word of a status about the Lease believed",
         "runtime/memory/memory.py",
-        ODD,
+        ("tests/unit/runtime/test_premises.py",),
         ("        if await self.still_holds():\n", "        if False:\n"),
     ),
     mutant(

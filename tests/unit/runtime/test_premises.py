@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api import names
 from staticgroup.api.resources.status import Writer
 from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
@@ -203,6 +204,20 @@ async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> Non
     zombie_of(world)
     await world.settled(4)
     assert not removed_living(world)
+
+
+async def test_status_that_names_a_later_holding_than_there_is_stops_nobody() -> None:
+    """Whoever may write a status can put any number there; the Lease itself says whose turn it is."""
+    world = await OperatorWorld().started()
+    world.holding = Writer(lease_uid="lease", lease_transitions=1)
+    await world.settled(2)
+    forged = world.status.model_copy(update={"writer": Writer(lease_uid="lease", lease_transitions=9)})
+    body = world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)]
+    world.kube.put_object(names.STATIC_GROUP_PLURAL, body | {"status": forged.to_wire()})
+    world.restart()  # what this process knows by itself names no other
+    await world.departs(4)
+    assert world.left, "it goes on removing"
+    assert world.status.writer == world.holding
 
 
 async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:
