@@ -1,12 +1,15 @@
 """Every sample under deploy/samples is taken by a real API server, by server-side apply, as it is written."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from live_cluster import REPOSITORY, Kubectl
 
+from staticgroup.api.crd import static_group_crd
 from staticgroup.api.injection import env_entries
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from support.streams.deployment import STATIC
@@ -14,6 +17,7 @@ from support.streams.deployment import STATIC
 SAMPLES = REPOSITORY / "deploy" / "samples"
 FRAMEWORKS = sorted(SAMPLES.glob("framework-*.yaml"))
 FILES = sorted(SAMPLES.glob("*.yaml"))
+GROUPS = sorted(path for path in SAMPLES.rglob("*.yaml") if "kind: StaticGroup\n" in path.read_text(encoding="utf-8"))
 FOLDERS = sorted(path.parent for path in SAMPLES.rglob("kustomization.yaml"))
 
 
@@ -22,6 +26,28 @@ def test_every_file_is_a_sample_or_belongs_to_a_folder_that_is_one() -> None:
     assert SAMPLES / "quickstart" in FOLDERS
     for file in SAMPLES.rglob("*.yaml"):
         assert file in FILES or any(file.is_relative_to(folder) for folder in FOLDERS), file
+
+
+def unknown(node: dict[str, Any], value: Any, path: str) -> Iterator[str]:
+    """Yield the fields of a value that a schema does not know."""
+    if "items" in node:
+        for each in value:
+            yield from unknown(node["items"], each, f"{path}[]")
+    for name, child in value.items() if "properties" in node else ():
+        if name in node["properties"]:
+            yield from unknown(node["properties"][name], child, f"{path}.{name}")
+        else:
+            yield f"{path}.{name}"
+
+
+@pytest.mark.parametrize("file", GROUPS, ids=lambda file: str(file.relative_to(SAMPLES)))
+def test_a_sample_says_only_what_a_staticgroup_knows(file: Path) -> None:
+    """The models ignore other fields, as of a newer version; an API server warns of them or refuses them."""
+    (version,) = static_group_crd()["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for body in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+        if body["kind"] == "StaticGroup":
+            assert list(unknown(spec, body["spec"], "spec")) == []
 
 
 @pytest.mark.parametrize("file", FRAMEWORKS, ids=lambda file: file.stem)
