@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .mutant import mutant
-from .suites import APPLICATIONS, LEAVES_ALONE, RELEASES, THREADS
+from .suites import APPLICATIONS, LEAVES_ALONE, RELEASES, THREADS, VERIFICATION
 
 THREADS_THAT_LEAVE = tuple(
     mutant(name, path, LEAVES_ALONE, *changes)
@@ -55,11 +55,6 @@ ROLE_OF_STREAMS = (
                 "Kafka Streams taken for consumers",
                 ("speaks_streams = self.client.type is ClientType.KAFKA_STREAMS or ", "speaks_streams = "),
             ),
-            (
-                "api/resources/staticgroup.py",
-                "own ids of a streams group taken for those of consumers",
-                (" or self.group_protocol is ProtocolChoice.STREAMS\n", "\n"),
-            ),
             ("core/guards.py", "member removed from a group that its role cannot be in", (" or not role_of(c.spec).may_be_in(c.group):", ":")),
             (
                 "core/protocols.py",
@@ -74,6 +69,12 @@ ROLE_OF_STREAMS = (
             ),
             ("core/ids/suffixes.py", "remedy that the API server refuses", ("    if client.type is ClientType.KAFKA_STREAMS", "    if False and client.type is ClientType.KAFKA_STREAMS")),
         )
+    ),
+    mutant(
+        "own ids of a streams group taken for those of consumers",
+        "api/resources/staticgroup.py",
+        VERIFICATION,
+        (" or self.group_protocol is ProtocolChoice.STREAMS\n", "\n"),
     ),
     mutant(
         "ghost of a group that its role cannot be in released",
