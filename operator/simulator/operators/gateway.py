@@ -99,6 +99,7 @@ class ModelKafkaGateway(KioGateway):
     leaves: every LeaveGroup, and every leave from a streams group, that was sent, in order.
     on_leave: called when one is put on the wire.
     releases, on_release: the same of heartbeats that the operator sends on behalf of members.
+    temporary: member ids that were drawn for joins of the operator's own; what leaves by them is nobody else's member.
     alterations: (virtual seconds, values) of each change of a group's settings that was sent, in order.
     """
 
@@ -109,6 +110,7 @@ class ModelKafkaGateway(KioGateway):
         self.on_leave: list[Callable[[WireLeave], None]] = []
         self.releases: list[WireRelease] = []
         self.on_release: list[Callable[[WireRelease], None]] = []
+        self.temporary: set[str] = set()
         self.alterations: list[tuple[float, dict[str, str | None]]] = []
         self._cluster = cluster
 
@@ -208,6 +210,8 @@ class _ModelConnection:
         if api is Api.INCREMENTAL_ALTER_CONFIGS:
             return await self._alter(request, timeout_s)
         response = await self._to_coordinator(to_model(api, request), timeout_s)
+        if api is Api.JOIN_GROUP:
+            self._gateway.temporary.add(response.member_id)
         return shown(api, response, is_hidden=(self._principal, "DESCRIBE_TOPIC") in self._kafka.denied)
 
     async def _to_coordinator(self, request: Request, timeout_s: float) -> Any:
@@ -229,6 +233,9 @@ class _ModelConnection:
         return SimpleNamespace(responses=(SimpleNamespace(error_code=int(response.error_code)),))
 
     async def _leave(self, request: Any, timeout_s: float) -> Any:
+        if all(m.member_id in self._gateway.temporary for m in request.members):
+            own = tuple(MemberIdentity(member_id=m.member_id) for m in request.members)
+            return await self._to_coordinator(LeaveGroupRequest(group_id=request.group_id, members=own), timeout_s)
         entries = tuple(
             MemberIdentity(member_id=m.member_id, group_instance_id=m.group_instance_id, reason=m.reason)
             for m in request.members

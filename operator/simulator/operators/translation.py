@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +14,9 @@ from coordinator_model.base.messages import (
     ConsumerGroupHeartbeatRequest,
     DescribeGroupsRequest,
     HeartbeatRequest,
+    JoinGroupRequest,
     ListGroupsRequest,
+    Protocol,
     Request,
 )
 from coordinator_model.streams.messages import StreamsGroupDescribeRequest, StreamsGroupHeartbeatRequest
@@ -26,6 +29,7 @@ from ..kafka.cluster import ModelKafkaCluster
 from ..kafka.network import Exchange
 
 KAFKA_PORT = 9092
+UNKNOWN_TOPIC_OR_PARTITION = 3
 DEFAULT_SOURCE = 5
 """DescribeConfigsResponse.ConfigSource DEFAULT_CONFIG."""
 
@@ -40,9 +44,17 @@ def node_at(cluster: ModelKafkaCluster, target: HostPort) -> int:
     return next((n for n in cluster.brokers if broker_address(n) == target), cluster.any_broker())
 
 
-def _metadata(cluster: ModelKafkaCluster, _request: Any, _exchange: Exchange) -> Any:
+def _metadata(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> Any:
     brokers = tuple(_node(node_id) for node_id in cluster.brokers if cluster.is_up(node_id))
-    return SimpleNamespace(cluster_id=cluster.cluster_id, brokers=brokers)
+    is_hidden = (exchange.principal, "DESCRIBE_TOPIC") in cluster.denied
+
+    def shown(name: str) -> Any:
+        count = cluster.image.partitions.get(name, 0)
+        code = Code.TOPIC_AUTHORIZATION_FAILED if is_hidden else Code.NONE if count else UNKNOWN_TOPIC_OR_PARTITION
+        return SimpleNamespace(name=name, error_code=code, partitions=(None,) * (0 if code else count))
+
+    topics = tuple(shown(each.name) for each in request.topics or ())
+    return SimpleNamespace(cluster_id=cluster.cluster_id, brokers=brokers, topics=topics)
 
 
 def _find_coordinator(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> Any:
@@ -112,6 +124,16 @@ def to_model(api: Api, request: Any) -> Request:
         return ConsumerGroupDescribeRequest(api_version=1, group_ids=tuple(request.group_ids))
     if api is Api.STREAMS_GROUP_DESCRIBE:
         return StreamsGroupDescribeRequest(group_ids=tuple(request.group_ids))
+    if api is Api.JOIN_GROUP:
+        return JoinGroupRequest(
+            api_version=5,
+            group_id=request.group_id,
+            member_id=request.member_id,
+            session_timeout_ms=request.session_timeout // timedelta(milliseconds=1),
+            rebalance_timeout_ms=request.rebalance_timeout // timedelta(milliseconds=1),
+            protocol_type=request.protocol_type,
+            protocols=tuple(Protocol(each.name, each.metadata) for each in request.protocols),
+        )
     assert api is Api.HEARTBEAT, f"the model does not answer {api.name}"
     return HeartbeatRequest(
         group_id=request.group_id,
