@@ -234,6 +234,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config or topics.action)
+    suffix = suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere)
     return replace(
         base,
         actions=actions,
@@ -244,8 +245,8 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         load=load,
         topics=topics,
         is_stuck=since_s is not None and now_s - since_s >= STUCK_AFTER_S,
-        suffix=suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere),
-        own_ids=own_ids(spec, snapshot, table),
+        suffix=suffix,
+        own_ids=own_ids(spec, snapshot, table, suffix),
         history=history,
         requeue_after_s=min(
             _requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),

@@ -163,7 +163,7 @@ def test_the_status_asks_the_policy_for_the_agent() -> None:
         assert status.injected is not None
         return status.injected.to_wire().get("worker")
 
-    asked = {"container": "", "agent": True, "optionsMayBeAbsent": False, "hostVariable": ""}
+    asked = {"container": "app", "agent": True, "optionsMayBeAbsent": False, "hostVariable": ""}
     assert injected(wish()) == asked
     assert injected(wish(injectAgent=False)) is None
     debezium = {"optionsMayBeAbsent": True, "hostVariable": "ADVERTISED_HOST_NAME"}

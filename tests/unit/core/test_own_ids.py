@@ -87,8 +87,13 @@ def test_a_reference_that_was_not_expanded_is_named() -> None:
         world(member(0), member(1), foreign("somebody")),
         world(foreign("somebody"), foreign("else")),
         world(foreign("webhook-0"), foreign("web-10")),
+        world(member(0), member(1), foreign("web-0")),
+        world(foreign(f"{id_of(0)}-0"), foreign(f"{id_of(1)}-0")),
     ],
-    ids=["as they should be", "another workload beside us", "two that are nobody's", "names that only look alike"],
+    ids=[
+        "as they should be", "another workload beside us", "two that are nobody's", "names that only look alike",
+        "a pod of that name elsewhere", "ids of ours that a client appends to",
+    ],
 )
 def test_nothing_is_said_without_evidence(seen: Snapshot) -> None:
     assert decided(seen).own_ids is None

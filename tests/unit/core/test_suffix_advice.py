@@ -126,7 +126,7 @@ def test_seat_that_a_member_nearly_matches_is_named_with_the_field_to_set(
     assert remedy in message
     assert "for pod web-0" in message
     assert not message.endswith("…")
-    assert conditions["Ready"][:2] == ("False", "Degraded")
+    assert conditions["Ready"][:2] == ("False", "SuffixMismatch")
     assert remedy in conditions["Ready"][2]
 
 

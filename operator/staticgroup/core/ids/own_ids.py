@@ -17,6 +17,7 @@ from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import KnownPod, PodState
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
+from .suffixes import SuffixMismatch
 
 UNEXPANDED: Final = "$("
 """Begins a reference to a variable that the container does not have: the kubelet leaves it as it is."""
@@ -39,18 +40,28 @@ class OwnIds:
     remedy: str
 
 
-def own_ids(spec: StaticGroupSpec, snapshot: Snapshot, table: SeatTable) -> OwnIds | None:
+def own_ids(
+    spec: StaticGroupSpec, snapshot: Snapshot, table: SeatTable, suffix: SuffixMismatch | None
+) -> OwnIds | None:
     """Find the members that hold ids of the application's own; None where there are none.
+
+    Parameters
+    ----------
+    suffix: members whose ids are ours but for what their client appends: of none of them is it the application's.
 
     Notes
     -----
     The evidence: a foreign id is the name of a live pod of the workload, perhaps with something appended, or stands in
-    its environment; or there is one foreign id while every pod is Ready and without its member.
+    its environment, and nobody holds the id that is this pod's; or there is one foreign id while every pod is Ready and
+    without its member. Beside a pod whose member has joined, a pod of another cluster may have the same name.
     """
     if spec.client.type is ClientType.OWN:
         return None
-    live = sorted((p for p in snapshot.pods if p.state is PodState.LIVE), key=lambda p: -len(p.pod_name))
-    foreign = sorted(m.instance_id for m in table.foreign if m.instance_id)
+    vacant = {seat.pod_name for seat in table.of(Standing.MISSING, Standing.UNISSUED)}
+    live = [p for p in snapshot.pods if p.state is PodState.LIVE and p.pod_name in vacant]
+    live.sort(key=lambda p: -len(p.pod_name))
+    near = {n.instance_id for n in suffix.nearly} if suffix is not None else set()
+    foreign = sorted(m.instance_id for m in table.foreign if m.instance_id and m.instance_id not in near)
     pod_of = {i: pod.pod_name for i in foreign if (pod := _pod_of(i, live)) is not None}
     variable = env_entries(spec.client)[0].instance_id_name
     hand_over = f"let the client take group.instance.id from the variable {variable}"
