@@ -36,6 +36,8 @@ def seen_to_close(
             has_stayed = bool(was.carriers) and not now.carriers  # its pod has ended since, and it is still described
             found = None if has_stayed else found
             continue
+        if now is not None:  # its successor holds the seat, and may have taken it over from it
+            continue
         pod = pods.get(next(iter(was.carriers))) if len(was.carriers) == 1 else None
         if pod is None or instance_id in removed or not _is_early(pod, _session_s(pod, snapshot, group), now_s):
             continue

@@ -72,6 +72,13 @@ def test_a_session_that_may_have_ended_proves_nothing(pod: dict[str, Any]) -> No
     assert after(world(member(0), **pod)) is None
 
 
+def test_a_member_whose_successor_holds_its_seat_has_not_left() -> None:
+    """A restart between two rounds: the coordinator gives the seat to the next member under an id of its own."""
+    ended = {"state": PodState.DEAD, "since_s": NOW_S - 5}
+    assert after(world(member(0), member(1, "m1-next"), **ended)) is None
+    assert after(world(member(0), member(1, "m1-next"), **ended), remembered(left_on_close=LEFT)) == LEFT
+
+
 def test_what_the_operator_removed_has_not_left() -> None:
     seen = world(member(0), state=PodState.DEAD, since_s=NOW_S - 5)
     assert after(seen, remembered(removals=[acknowledged(instance_id=id_of(1), member_id="m1")])) is None

@@ -99,7 +99,7 @@ async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after
     world.kafka.problems["set_group_config"] = DENIED
     await world.started(session_timeouts_ms=())
     world.tells("Authorized", "False", "AlterConfigsDenied", "ALTER_CONFIGS on Group 'orders' for User:op")
-    assert world.condition("Ready")[:2] == ("False", "Degraded")
+    assert world.condition("Ready")[:2] == ("False", "AlterConfigsDenied")
     assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
         ("Warning", "GroupConfigRefused", DENIED.message)
     ]

