@@ -110,7 +110,7 @@ CONNECT = tuple(
                 ),
                 (
                     "agent looked for in a container that is not the worker's",
-                    ("if name in (None, c.name)", "if True"),
+                    ("if c.name == name)", "if True)"),
                 ),
                 (
                     "init container of the agent takes no time",

@@ -102,13 +102,19 @@ ON_ITS_WAY = (
         "release without the Lease",
         "runtime/executor.py",
         CRASHES,
-        ("        if not self.may_write() or not self._is_current(group):\n", "        if not self._is_current(group):\n"),
+        (
+            "        if not self.may_write() or not self._is_current(group):\n            return executed, decided\n\n        def remember",
+            "        if not self._is_current(group):\n            return executed, decided\n\n        def remember",
+        ),
     ),
     mutant(
         "release for a StaticGroup that was edited",
         "runtime/executor.py",
         CRASHES,
-        ("        if not self.may_write() or not self._is_current(group):\n", "        if not self.may_write():\n"),
+        (
+            "        if not self.may_write() or not self._is_current(group):\n            return executed, decided\n\n        def remember",
+            "        if not self.may_write():\n            return executed, decided\n\n        def remember",
+        ),
     ),
     mutant(
         "chain of a crashed seat not taken",
