@@ -119,7 +119,7 @@ def _seat(number: int, instance_id: str) -> internal.SeatMember:
 def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
     return internal.SuspectStatus(
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}", pod=f"orders-consumer-{number}", namespace="elsewhere",
-        ids=[instance_id], since=T0, node="node", provider="aws", placed=T0, lost_run=True, addresses=["10.0.0.7"],
+        ids=[instance_id], since=T0, node="node", provider="aws", machine="0123456789abcdef", lost_run=True, addresses=["10.0.0.7"],
     )  # fmt: skip
 
 

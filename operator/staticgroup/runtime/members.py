@@ -12,7 +12,7 @@ from ..core.group import GroupView, KafkaProblem, MemberView
 from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
 from ..core.members.memory import Members, Sight, began_s, watch_under, without_ended
-from ..core.members.node_gone import NodeLifecycle, may_be_gone, was_node_taken_over
+from ..core.members.node_gone import NodeLifecycle, machine_of, may_be_gone
 from ..core.protocols import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
@@ -60,21 +60,20 @@ class SightGatherer:
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         watch = self.pods.watch(namespace)
-        gone = await self._gone_with_nodes(members, doubtful, began_s(watch))
-        if gone and not (await self.pods.reach_present(namespace) and self.pods.watch(namespace) == watch):
-            gone = frozenset()  # the Node may have been forgotten by an etcd that was set back before it was read
+        absent = await self._without_node(members, doubtful, began_s(watch))
+        if absent and not (await self.pods.reach_present(namespace) and self.pods.watch(namespace) == watch):
+            absent = ()  # the Node may have been forgotten by an etcd that was set back before it was read
         # No await from here on: all of it is one moment of the watch.
         watch = self.pods.watch(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
-        nodeless = self._nodeless(members, doubtful)
         # Nothing has ended while the watch is not whole: a replay may still show that a run was lost before that end.
-        ended = (gone - nodeless) | frozenset(self._ended(members, doubtful))
+        gone = frozenset(s.uid for s in absent if self._may_be_gone(s))  # it may have been taken over meanwhile
+        ended = gone | frozenset(self._ended(members, doubtful))
         sight = Sight(
             watch=watch_under(watch, brokers), described_at_s=described_at_s, took_s=took_s, ends=self.pods.ends,
             dated_at_s=dated_at_s + took_s + max(0.0, self.clock_ahead_s()),
             ended=ended if watch else frozenset(), back=frozenset(self._back(members)) if watch else frozenset(),
             present=frozenset(self._present(members, doubtful)), suspects=doubtful, has_passed=has_passed,
-            nodeless=nodeless,
         )
         if not has_passed:
             return sight
@@ -92,8 +91,10 @@ class SightGatherer:
                 addressed[instance_id] = uid
         return replace(sight, carrying=carrying, addressed=addressed, last_end=last_end)
 
-    async def _gone_with_nodes(self, members: Members, doubtful: Iterable[Suspect], since_s: float) -> frozenset[str]:
-        """Return the suspects whose machines are gone, each by a consistent read of its Node.
+    async def _without_node(
+        self, members: Members, doubtful: Iterable[Suspect], since_s: float
+    ) -> tuple[Suspect, ...]:  # fmt: skip
+        """Return the suspects whose machines may be gone, each by a consistent read of its Node.
 
         Parameters
         ----------
@@ -104,27 +105,20 @@ class SightGatherer:
         A pod that was gone before the watch began may have been forgotten, together with its Node, by a restored etcd.
         The store only says where a read is worth it: its watch may be behind that of pods.
         """
-        gone = set()
+        absent = []
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets an unseen end
         for suspect in {s.uid: s for s in (*members.suspects, *new)}.values():
-            known = self.nodes.node_of(suspect.node_name) if suspect.node_name else None
-            is_worth_it = known is None or not self.nodes.is_present(suspect.node_name)
             is_forgotten = suspect.since_s < since_s + CLOCKS_APART_S
-            may_be = not is_forgotten and is_worth_it and may_be_gone(suspect, self.lifecycle)
-            if may_be and await self.read_node(suspect.node_name) is None:
-                gone.add(suspect.uid)
-        return frozenset(gone)
+            is_worth_it = not is_forgotten and self._may_be_gone(suspect)
+            if is_worth_it and await self.read_node(suspect.node_name) is None:
+                absent.append(suspect)
+        return tuple(absent)
 
-    def _nodeless(self, members: Members, doubtful: Iterable[Suspect]) -> frozenset[str]:
-        """Return the suspects whose machine may run although a Node of its name was deleted.
-
-        Either this process saw another machine take the Node over, or the status names no Node, because another process
-        saw that, or because no process ever saw the Node.
-        """
-        known = (s.uid for s in members.suspects if not s.node_name)
-        seen = ((s, self.nodes.node_of(s.node_name)) for s in (*members.suspects, *doubtful) if s.node_name)
-        taken = (s.uid for s, node in seen if was_node_taken_over(s, node))
-        return frozenset((*known, *taken))
+    def _may_be_gone(self, suspect: Suspect) -> bool:
+        """True while the Node of a suspect is gone, as far as the watch shows, and stood for its machine to the end."""
+        if self.nodes.is_present(suspect.node_name):
+            return False
+        return may_be_gone(suspect, self.nodes.node_of(suspect.node_name), self.lifecycle)
 
     def _pods_of(self, seat: HeldSeat) -> Iterator[KnownPod]:
         """Yield every known pod that may hold an id."""
@@ -142,7 +136,7 @@ class SightGatherer:
             if not own and not pod.object_present and newest_s < ids_since_s:
                 continue  # a container reads its environment from the object, which was gone before the ids were made
             if is_seat or (own and (is_near or self.may_be_of(pod))):
-                yield _suspect(pod, naming)
+                yield _suspect(pod, naming, self.nodes.node_of(pod.node_name))
         lost: dict[str, set[str]] = {}
         for instance_id, attribution in members.attributions.items():
             for uid in attribution.carriers - {UNSEEN, UNATTRIBUTED}:
@@ -192,7 +186,7 @@ def _newcomers(naming: Naming, role: Role, group: GroupView | KafkaProblem, memb
     return {i: m for i, m in alone if members.attribution(i, m.member_id) is None}
 
 
-def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
+def _suspect(pod: KnownPod, naming: Naming, node: NodeView | None) -> Suspect:
     """Return what is remembered of a suspect; of more ids than a status has room for, only those of our ordinals."""
     are_few = len(pod.instance_ids) <= SUSPECT_IDS_MAX
     return Suspect(
@@ -201,10 +195,9 @@ def _suspect(pod: KnownPod, naming: Naming) -> Suspect:
         pod_name=pod.pod_name,
         instance_ids=pod.instance_ids if are_few else frozenset(i for i in pod.instance_ids if naming.ordinals_of(i)),
         since_s=pod.since_s,
-        # The absence of a Node says nothing where it was never seen, or where a run may live on another machine.
-        node_name=pod.node_name if pod.is_node_known and not pod.has_lost_run else "",
-        placed_at_s=pod.placed_at_s,
-        provider=pod.provider,
+        node_name=pod.node_name,
+        machine=machine_of(pod, node),
+        provider=node.provider if node is not None else "",
         has_lost_run=pod.has_lost_run,
         addresses=frozenset(pod.addresses),
     )

@@ -25,7 +25,6 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("pods that are gone kept without bound", _BOOK, RECORDS, ("if len(self._gone) <= self._gone_max:", "if True:")),
     ("pod of which a run is lost not doubted while it is there", _BOOK, BOOK, ("        self._lost.update((after.uid,) if after.has_lost_run else ())", "        pass")),
     ("end that a LIST shows counted as one of the watch", _BOOK, BOOK, ("        if in_order and change.is_end and", "        if change.is_end and")),
-    ("node that an older version tells of forgotten", _BOOK, BOOK, (" is_node_known=folded.is_node_known, provider=folded.provider,\n", "\n")),
     ("runs of before known at a first start", _BOOK, BOOK, ("return self.is_resumed and shows", "return shows")),
     # the Lease
     ("position of now stored", _STORE, HANDOVER, ("        limit_s = now_s - REPLAYED_S if", "        limit_s = now_s if")),

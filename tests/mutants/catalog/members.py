@@ -64,8 +64,13 @@ NODE_GONE = tuple(
     mutant(name, "core/members/node_gone.py", MEMBERS, change)
     for name, change in (
         ("deletion of any Node tells", ("lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS", "True")),
-        ("deletion of Nodes tells though they are not trusted", (" or lifecycle is NodeLifecycle.UNTRUSTED", "")),
-        ("node of a pod that was bound to none is gone", ("if not suspect.node_name or lifecycle", "if lifecycle")),
+        ("deletion of Nodes tells though they are not trusted", ("    if lifecycle is NodeLifecycle.UNTRUSTED:\n", "    if False:\n")),
+        ("Node that this process never saw is gone", ("if known is None or not suspect.machine or", "if known is not None and")),
+        ("machine that is not known is gone", ("not suspect.machine or suspect.machine != _digest(known.machine)", "suspect.machine not in ('', _digest(known.machine))")),
+        ("another machine's Node is gone for it", (" or suspect.machine != _digest(known.machine)", "")),
+        ("Node believed as soon as it is seen", ("return _digest(node.machine) if is_watched and not", "return _digest(node.machine) if not")),
+        ("Node that was taken over while its pod was there believed", (" if is_watched and not was_taken_over else", " if is_watched else")),
+        ("machine of a pod with a lost run believed", (" or pod.has_lost_run:", ":")),
         ("user's word about nodes not asked", ("lifecycle is not NodeLifecycle.AUTO or suspect.provider", "suspect.provider")),
     )
 )

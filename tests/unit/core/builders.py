@@ -33,7 +33,7 @@ WATCH = "1799990000-a1b2c3d4"
 SESSION_TIMEOUT_MS = 110_000
 """What is injected for `workload`: 30 + 20 + 20 + 3 s and headroom, rounded up to 5 s."""
 COORDINATOR = "1@10.0.0.1:9092"
-NODE = NodeView(name="n1", uid="node-1", kubelet_version="v1.36.3", kubelet_minor=36)
+NODE = NodeView(name="n1", uid="node-1", kubelet_version="v1.36.3", kubelet_minor=36, machine="m1")
 
 
 def id_of(ordinal: int) -> str:

@@ -42,7 +42,13 @@ async def on_its_own_node(
 
 
 def gone(world: OperatorWorld) -> None:
-    del world.kube.nodes["n2"]
+    """The watch shows the deletion of n2."""
+    node = world.kube.nodes.pop("n2")
+    nodes = world.reconciler.gatherer.nodes
+    assert isinstance(nodes, FakeNodes)
+    left = {name: view for name, view in nodes.nodes.items() if name != "n2"}
+    vanished = {"n2": nodes.nodes.get("n2", node), **nodes.vanished}
+    world.reconciler.gatherer.nodes = FakeNodes(left, vanished)  # type: ignore[assignment]
 
 
 def made_again(world: OperatorWorld) -> None:
@@ -96,7 +102,7 @@ async def test_a_process_that_finds_the_pod_gone_anew_believes_the_one_that_saw_
     """Seed 900533 of the simulation: a hand-over between the change of the machine and the deletion of the Node."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
-    world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
+    world.kube.nodes["n2"] = taken_over
     await world.settled(2)
     world.now_s += 30
     world.position = 0
@@ -113,7 +119,7 @@ async def test_a_node_that_another_machine_took_over_proves_nothing_about_the_fi
     its Node goes."""
     world = await lost_with_its_node(provider="", lifecycle=NodeLifecycle.FIXED)
     taken_over = replace(world.kube.nodes["n2"], machine="other", other_until_s=world.now_s)
-    world.reconciler.gatherer.nodes = FakeNodes({"n2": taken_over})  # type: ignore[assignment]
+    world.kube.nodes["n2"] = taken_over
     await world.settled(2)
     if restarts:
         world.restart()
@@ -169,7 +175,8 @@ async def test_a_node_of_that_name_that_may_be_older_than_the_pod_proves_nothing
 
 async def test_a_node_that_the_watch_has_lost_and_a_read_still_shows_is_there() -> None:
     world = await lost_with_its_node()
-    world.reconciler.gatherer.nodes = FakeNodes({})  # type: ignore[assignment]
+    vanished = {"n2": world.kube.nodes["n2"]}
+    world.reconciler.gatherer.nodes = FakeNodes({}, vanished)  # type: ignore[assignment]
     await world.settled(3)
     assert world.did("read_node") == [("n2",)]
     assert left(world) == []

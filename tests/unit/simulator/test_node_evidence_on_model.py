@@ -10,6 +10,7 @@ import pytest
 from simulator.kubernetes.node.kubelet import Kubelet
 from simulator.kubernetes.objects import Json, is_terminating, uid_of
 from staticgroup.core.guards import Guard
+from staticgroup.core.members.node_gone import WATCHED_S
 
 from .plain_world import PlainWorld
 from .test_operator_on_model import populated
@@ -19,7 +20,7 @@ from .virtual_time import simulated
 async def lost(world: PlainWorld, strike: Callable[[Kubelet], None]) -> tuple[Kubelet, Json]:
     """Let a node be struck, scale its pod away and delete it by force; the node and the pod as it was."""
     await populated(world)
-    await asyncio.sleep(10)
+    await asyncio.sleep(WATCHED_S + 10)
     pod = world.pods[2]
     node = world.cluster.nodes[pod["spec"]["nodeName"]]
     strike(node)

@@ -51,11 +51,15 @@ class SuspectStatus(ApiModel):
         [], description="The ids that it carried.", json_schema_extra=ATOMIC
     )
     since: Timestamp = Field(description="When it became a suspect.")
-    node: NodeName = Field("", description="Node that it was bound to; empty: none, or several.")
+    node: NodeName = Field("", description="Node that it was bound to; empty: none.")
     provider: Annotated[str, StringConstraints(max_length=63)] = Field(
         "", description="Scheme of that node's spec.providerID."
     )
-    placed: Timestamp | None = Field(None, description="When it came to its node, or earlier.")
+    machine: Annotated[str, StringConstraints(pattern="^([0-9a-f]{16})?$", max_length=16)] = Field(
+        "",
+        description="The first 16 hex digits of the SHA-256 of machineID and systemUUID of that node; empty: the "
+        "absence of the Node proves nothing.",
+    )
     lost_run: bool = Field(
         False,
         description="A run of it was lost by its kubelet or runtime, and may go on.",

@@ -99,8 +99,6 @@ class KnownPod:
     ends: of each container that may hold an id, the newest end of a run; forgotten at a restart.
     grace_s: the longest time that its kubelet may let it end by itself; None when no version shows it.
     placed_at_s: when it came to its node, by the API server's clock; 0.0 when that is not known.
-    is_node_known: a Node object with the name of its node was seen while it was there.
-    provider: of that Node, see `NodeView`.
     addresses: its own, as it showed them last; shown_at_s: since when, operator's clock, seconds since the Unix epoch.
     ended_no: which certificate of this process it got, counted from 1; 0 for one that no watch brought.
     owner_name: of the last controller that owned it; "" when none did.
@@ -133,8 +131,6 @@ class KnownPod:
     ends: tuple[ContainerEnd, ...] = ()
     grace_s: int | None = None
     placed_at_s: float = 0.0
-    is_node_known: bool = False
-    provider: str = ""
     addresses: tuple[str, ...] = ()
     shown_at_s: float = 0.0
     ended_no: int = 0
@@ -162,7 +158,6 @@ def fold(
     """
     base = known or _begun(version, from_birth=from_birth, now_s=now_s)
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
-    is_known = node is not None and bool(version.node_name) and not node.is_out_of_service
     seen = replace(
         base,
         session_timeouts_ms=base.session_timeouts_ms if is_under_way else version.session_timeouts_ms,
@@ -183,8 +178,6 @@ def fold(
             (s for s in (base.grace_s, version.grace_s, version.deletion_grace_s) if s is not None), default=None
         ),
         placed_at_s=version.scheduled_at_s or base.placed_at_s,
-        is_node_known=base.is_node_known or is_known,
-        provider=node.provider if node is not None and is_known else base.provider,
         addresses=version.addresses or base.addresses,
         shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
         owner_name=version.owner_name or base.owner_name,

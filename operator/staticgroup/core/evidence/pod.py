@@ -173,6 +173,8 @@ class NodeView:
     created_at_s: metadata.creationTimestamp, seconds since the Unix epoch.
     provider: scheme of spec.providerID, such as aws; "" when it has none, or when a program other than the cloud's
         controller deletes the Node (Karpenter, see `members.node_gone`).
+    machine_since_s: since when this process has known of this machine under this name, its own clock, seconds since the
+        Unix epoch.
     other_until_s: until when at the latest a Node of this name stood for another machine than later, as far as this
         process saw, by the API server's clock, seconds since the Unix epoch; 0.0: never. The object does not say it.
     """
@@ -186,4 +188,5 @@ class NodeView:
     machine: str = ""
     created_at_s: float = 0.0
     provider: str = ""
+    machine_since_s: float = 0.0
     other_until_s: float = 0.0

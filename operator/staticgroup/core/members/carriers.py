@@ -98,8 +98,8 @@ class Suspect:
     ----------
     instance_ids: ids that any version of it carried, as it carried them.
     since_s: when it became one, operator's clock, seconds since the Unix epoch.
-    node_name: "" where that Node's absence would prove nothing: it was never seen, or another machine took it over.
-    placed_at_s: when it came to its node, by the API server's clock, seconds since the Unix epoch; 0.0: not known.
+    node_name: that it was bound to; "" when it was to none.
+    machine: what stands for that node's machine, see `node_gone.machine_of`; "": the Node's absence proves nothing.
     provider: scheme of its node's spec.providerID, such as aws; "" when not known.
     has_lost_run: a process of it may run of which its kubelet tells nothing, so no later object version proves its end.
     addresses: own addresses that it was seen with.
@@ -113,7 +113,7 @@ class Suspect:
     instance_ids: frozenset[str]
     since_s: float
     node_name: str = ""
-    placed_at_s: float = 0.0
+    machine: str = ""
     provider: str = ""
     has_lost_run: bool = False
     addresses: frozenset[str] = frozenset()

@@ -77,7 +77,6 @@ class Sight:
     back: uids of suspects whose objects are there after all, with no run lost.
     suspects: those of the pod store that may hold an id of the StaticGroup.
     present: uids of suspects whose objects exist: a run of each was lost.
-    nodeless: uids of suspects whose machine may run although a Node of its name was deleted.
     has_passed: the watch has passed a consistent read that began after the describe.
     carrying: by id, uids of the pods that carry it and are live or suspect, of each id that a new member holds.
     addressed: by id, the one pod that a new member speaks from.
@@ -93,7 +92,6 @@ class Sight:
     back: frozenset[str] = frozenset()
     suspects: tuple[Suspect, ...] = ()
     present: frozenset[str] = frozenset()
-    nodeless: frozenset[str] = frozenset()
     has_passed: bool = False
     carrying: Mapping[str, frozenset[str]] = field(default_factory=dict)
     addressed: Mapping[str, str] = field(default_factory=dict)
@@ -128,10 +126,7 @@ def without_ended(members: Members, sight: Sight) -> Members:
     attributions, former = ({i: a.without(sight.ended) for i, a in each.items()} for each in both)
     new = {s.uid: s for s in sight.suspects if s.case not in members.taken_in}
     known = [s for s in members.suspects if s.uid not in new and s.uid not in sight.ended and s.uid not in sight.back]
-    suspects = tuple(
-        replace(s, node_name="") if s.uid in sight.nodeless else s
-        for s in (*known, *(s for s in new.values() if s.uid not in sight.ended))
-    )
+    suspects = (*known, *(s for s in new.values() if s.uid not in sight.ended))
     taken_in = frozenset(s.case for s in sight.suspects)
     found = replace(members, attributions=attributions, former=former, suspects=suspects, taken_in=taken_in)
     return members if found == members else found

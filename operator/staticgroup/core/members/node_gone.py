@@ -10,14 +10,18 @@ Karpenter let Node objects go once TerminateInstances had returned, until kubern
 
 from __future__ import annotations
 
+import hashlib
 from enum import StrEnum
 from typing import Final
 
+from ..evidence.chain import KnownPod
 from ..evidence.pod import NodeView
-from .carriers import Suspect
+from .carriers import DIGEST_LENGTH, Suspect
 
 CLOUDS: Final = frozenset({"aws", "gce", "azure"})
 """Schemes of spec.providerID whose cloud controller deletes a Node only after its machine."""
+WATCHED_S: Final = 60.0
+"""A kubelet that takes over a Node shows what it does not run within seconds of its start."""
 
 
 class NodeLifecycle(StrEnum):
@@ -29,18 +33,40 @@ class NodeLifecycle(StrEnum):
     UNTRUSTED = "Untrusted"
 
 
-def may_be_gone(suspect: Suspect, lifecycle: NodeLifecycle) -> bool:
-    """True where the absence of the Node that a suspect ran on would tell that its machine is off."""
-    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:
+def machine_of(pod: KnownPod, node: NodeView | None) -> str:
+    """Return what stands for the machine that a pod ran on whose object is gone; "" where that is not known for sure.
+
+    Parameters
+    ----------
+    node: what is known of the Node of the pod's name, present or gone; None: nothing.
+
+    Notes
+    -----
+    Another machine may have taken the Node over, while nobody watched or before this process saw it. Its kubelet shows
+    the runs of pods that it finds bound to it as lost, unless their objects were gone before; so the Node has to be
+    watched for a minute before the object goes.
+    """
+    if node is None or not node.machine or pod.has_lost_run:
+        return ""
+    is_watched = node.machine_since_s + WATCHED_S <= pod.since_s
+    was_taken_over = pod.placed_at_s < node.other_until_s
+    return _digest(node.machine) if is_watched and not was_taken_over else ""
+
+
+def may_be_gone(suspect: Suspect, known: NodeView | None, lifecycle: NodeLifecycle) -> bool:
+    """Return True where the absence of the Node that a suspect ran on would tell that its machine is off.
+
+    Parameters
+    ----------
+    known: what this process has seen of the Node of that name, present or gone. None: nothing, so that another machine
+        may have taken it over before it went.
+    """
+    if known is None or not suspect.machine or suspect.machine != _digest(known.machine):
+        return False
+    if lifecycle is NodeLifecycle.UNTRUSTED:
         return False
     return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
 
 
-def was_node_taken_over(suspect: Suspect, known: NodeView | None) -> bool:
-    """True when another machine has taken over the Node of a suspect, so its deletion does not end the suspect.
-
-    Parameters
-    ----------
-    known: what is known of the Node of that name, present or gone; None: nothing.
-    """
-    return known is not None and known.other_until_s > 0 and suspect.placed_at_s < known.other_until_s
+def _digest(machine: str) -> str:
+    return hashlib.sha256(machine.encode()).hexdigest()[:DIGEST_LENGTH]

@@ -200,7 +200,7 @@ def _suspect(namespace: str, s: Suspect) -> kept.SuspectStatus:
         since=wire_time(s.since_s),
         node=s.node_name,
         provider=s.provider,
-        placed=wire_time(s.placed_at_s) if s.placed_at_s else None,
+        machine=s.machine,
         lost_run=s.has_lost_run,
         addresses=sorted(s.addresses),
     )
@@ -250,7 +250,7 @@ def _suspect_from(namespace: str, s: kept.SuspectStatus) -> Suspect:
         instance_ids=frozenset(s.ids),
         since_s=s.since.timestamp(),
         node_name=s.node,
-        placed_at_s=s.placed.timestamp() if s.placed is not None else 0.0,
+        machine=s.machine,
         provider=s.provider,
         has_lost_run=s.lost_run,
         addresses=frozenset(s.addresses),

@@ -56,6 +56,8 @@ class NodeStore:
     def _put(self, view: NodeView) -> None:
         """Take the facts of a Node that exists."""
         known, before = self._nodes.get(view.name), self._nodes.get(view.name) or self._vanished.get(view.name)
+        is_same = before is not None and before.machine == view.machine
+        view = replace(view, machine_since_s=before.machine_since_s if before and is_same else self._now_s())
         if before is not None:
             is_other = before.machine not in ("", view.machine)
             view = replace(view, other_until_s=self._now_s() + CLOCKS_APART_S if is_other else before.other_until_s)

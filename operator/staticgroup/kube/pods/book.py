@@ -144,7 +144,6 @@ class PodBook:
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
             has_lost_run=folded.has_lost_run, runs_known=folded.runs_known, grace_s=folded.grace_s,
-            is_node_known=folded.is_node_known, provider=folded.provider,
         )
         if folded.certificate is None or known.state is PodState.DEAD:
             return kept

@@ -25,7 +25,7 @@ def through_the_api_server(memory: Members, **edits: object) -> Members:
 
 def test_members_their_carriers_and_suspects_come_back() -> None:
     whole = suspect(
-        node_name="n7", provider="aws", placed_at_s=NOW_S - 900, has_lost_run=True, addresses=frozenset({"10.0.0.7"})
+        node_name="n7", provider="aws", machine="0123456789abcdef", has_lost_run=True, addresses=frozenset({"10.0.0.7"})
     )
     far = suspect("y", namespace="bill", pod_name="canary-0")
     memory = members({1: ["u1", UNSEEN], 2: [UNATTRIBUTED]}, suspects=(whole, far), watch_described="")

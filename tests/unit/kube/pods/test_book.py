@@ -162,16 +162,6 @@ def test_a_longer_grace_of_an_older_version_counts_whenever_it_comes() -> None:
     assert book.take(asked, is_deleted=False, in_order=False).pod.grace_s == 3600
 
 
-def test_the_node_of_a_pod_and_its_provider_are_known_whichever_version_showed_them() -> None:
-    nodes: dict[str, NodeView] = {}
-    book = make_book(nodes)
-    see(book, pod(), 9)
-    nodes["node-a"] = replace(NODE, provider="aws")
-    found = see(book, pod(), 8)
-    assert (found.is_node_known, found.provider) == (True, "aws")
-    assert not see(make_book({}), pod(), 1).is_node_known
-
-
 def lost(reason: str = "ContainerStatusUnknown") -> dict[str, Any]:
     """A pod of which the kubelet could not find the run before the present one."""
     ran = {"terminated": {"exitCode": 137, "reason": reason, "startedAt": None, "finishedAt": None}}
