@@ -197,7 +197,7 @@ class Narrator:
         before, posted.unread = posted.unread, unread.topics if unread is not None else ()
         if posted.unread and posted.unread != before:
             message = next((c.message for c in after.conditions if c.type == ConditionType.CONSUMING), "")
-            await self._post(group, "Warning", Reason.TOPICS_UNREAD, message)
+            await self._post(group, "Warning", "TopicsUnread", message)
 
     async def _flipped(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Post Ready when its status or reason changed, once; a state that is not known yet is not posted."""

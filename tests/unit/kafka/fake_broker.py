@@ -313,6 +313,13 @@ class FakeBroker:
             group.members.remove((identity.member_id, identity.group_instance_id))
         return code
 
+    def _join_group(self, request: Any, version: int) -> Any:
+        """Draw a member id for whoever has none (KIP-394); the join itself is not answered here."""
+        return respond(
+            Api.JOIN_GROUP, version, error_code=79, member_id=f"{request.group_id}-drawn", generation_id=-1,
+            protocol_name="", leader="", members=(),
+        )  # fmt: skip
+
     def _heartbeat(self, _request: Any, version: int) -> Any:
         return respond(Api.HEARTBEAT, version, error_code=25)
 

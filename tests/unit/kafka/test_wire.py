@@ -12,7 +12,7 @@ from kio.serial import entity_reader
 
 from kafka_frames import BadFrame
 from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
-from staticgroup.kafka.calls import leaving, reading, settings
+from staticgroup.kafka.calls import joining, leaving, reading, settings
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
 from unit.kafka.answers import element, encode, leave_answer, nested_element, respond
 from unit.kafka.fake_broker import Cluster, FakeBroker, Group
@@ -20,6 +20,7 @@ from unit.kafka.fake_broker import Cluster, FakeBroker, Group
 CALLS: dict[Api, Call[Any]] = {
     Api.METADATA: reading.metadata(),
     Api.FIND_COORDINATOR: reading.find_coordinators(["orders"]),
+    Api.JOIN_GROUP: joining.join("orders", "range"),
     Api.HEARTBEAT: settings.heartbeat("orders", "m"),
     Api.LEAVE_GROUP: leaving.leave_group("orders", [LeaveEntry(member_id="m-0", instance_id="orders-0")]),
     Api.DESCRIBE_GROUPS: reading.describe_groups(["orders"]),
@@ -33,7 +34,7 @@ CALLS: dict[Api, Call[Any]] = {
 }
 TYPES = {Api.CONSUMER_GROUP_DESCRIBE: "consumer", Api.STREAMS_GROUP_DESCRIBE: "streams", Api.STREAMS_GROUP_HEARTBEAT: "streams"}
 WITHOUT_NAME = (
-    Api.METADATA, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS, Api.INCREMENTAL_ALTER_CONFIGS, Api.CONSUMER_GROUP_HEARTBEAT,
+    Api.METADATA, Api.JOIN_GROUP, Api.HEARTBEAT, Api.DESCRIBE_CONFIGS, Api.INCREMENTAL_ALTER_CONFIGS, Api.CONSUMER_GROUP_HEARTBEAT,
     Api.STREAMS_GROUP_HEARTBEAT,
 )  # fmt: skip
 """Calls whose answers name no group."""

@@ -263,7 +263,7 @@ class UnreadTopicsStatus(ApiModel):
 class LeftOnCloseStatus(ApiModel):
     """Tell which static member left last when its pod was stopped."""
 
-    instance_id: InstanceIdText = Field(description="Its id.")
+    instance_id: InstanceIdText = Field(description="The id of the member that left last.")
     pod_name: PodName = Field(description="The pod that was stopped.")
     at: Timestamp = Field(description="When it was first not described any more.")
     count: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(
