@@ -29,6 +29,7 @@ from simulator.engine.loop import run as run_simulation
 from simulator.faults import FAULTS
 from simulator.kubernetes.objects import STATIC_GROUPS
 from simulator.world.settings import plain_team
+from simulator.world.teams import TOPIC
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.runtime.process.health import HealthServer
 from staticgroup.runtime.process.metrics import Metrics
@@ -196,6 +197,13 @@ async def lost_policy(world: World) -> None:
     await asyncio.sleep(90)
 
 
+async def nothing_to_read(world: World) -> None:
+    """The members subscribe a topic that does not exist, so none of them has a partition."""
+    world.kafka.image = world.kafka.image.without_topic(TOPIC)
+    await world.populate()
+    await asyncio.sleep(30)
+
+
 async def low_bound(world: World) -> None:
     """The brokers allow no session that outlasts a restart."""
     world.start_operator()
@@ -220,11 +228,12 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus,
         }
         with running(folder, job, [rule_file(folder)]) as prometheus:
             begin_s = time.time()
-            for name in ("02-quiet-roll-classic", "04-scale-down", "10-watch-gap", "11-crash-release-kip848"):
+            for name in ("02-quiet-roll-classic", "04-scale-down", "07-force-delete", "11-crash-release-kip848"):
                 of_story(name, page)
             play(page, lost_rights, replicas=2)
             play(page, silence, replicas=3)
             play(page, lost_policy, replicas=2)
+            play(page, nothing_to_read, replicas=1)
             low = BrokerSettings(group_max_session_timeout_ms=20_000)
             play(page, low_bound, replicas=1, brokers=low, spec={"sessionTimeout": {"seconds": 60}})
             yield prometheus, begin_s
