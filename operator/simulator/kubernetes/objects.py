@@ -126,3 +126,9 @@ def merged(base: Json, patch: Json) -> Json:
         else:
             result[key] = value
     return result
+
+
+def id_template(spec: Json) -> str:
+    """Return the template of the ids: as it is written, or else by who brings them."""
+    is_own = (spec.get("client") or {}).get("type") == "Own"
+    return str(spec.get("idTemplate") or ("{podName}" if is_own else "{podName}.{scope}"))

@@ -16,8 +16,7 @@ from staticgroup.runtime.process.settings import Settings
 from ..engine.loop import Process, SimulationLoop
 from ..kafka.cluster import ModelKafkaCluster
 from ..kubernetes.api_server import ApiServer
-from ..kubernetes.objects import EPOCH_S, Json
-from ..oracles.issued_ids import id_template
+from ..kubernetes.objects import EPOCH_S, Json, id_template
 from .gateway import ModelKafkaGateway
 from .transport import ModelTransport
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from ..kubernetes.objects import Json
+from ..kubernetes.objects import Json, id_template
 
 ORDINALS_MAX: Final = 40
 """No workload of the simulation has an ordinal as high as this."""
@@ -83,12 +83,6 @@ class GroupLife:
             for base in (made + suffix for suffix in own):
                 found |= {base + suffix: Issue(ordinal, base) for suffix in added}
         return found
-
-
-def id_template(spec: Json) -> str:
-    """Return the template of the ids: as it is written, or else by who brings them."""
-    is_own = (spec.get("client") or {}).get("type") == "Own"
-    return str(spec.get("idTemplate") or ("{podName}" if is_own else "{podName}.{scope}"))
 
 
 def client_suffixes(client: Json) -> list[str]:

@@ -15,9 +15,9 @@ from staticgroup.api.resources.client import WORKER_TYPES, EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 
 from ..clients.settings import PROTOCOL_VARIABLE
-from ..kubernetes.objects import Json
+from ..kubernetes.objects import Json, id_template
 from ..kubernetes.users import stateful_set
-from ..oracles.issued_ids import client_suffixes, id_template
+from ..oracles.issued_ids import client_suffixes
 
 NAMESPACE, WORKLOAD, GROUP, TOPIC = "shop", "web", "orders", "orders"
 PLACEHOLDERS = {"{podName}": "$(POD_NAME)", "{ordinal}": "$(POD_INDEX)"}
