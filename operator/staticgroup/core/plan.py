@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
-from .closes import seen_to_close
+from .consuming.closes import seen_to_close
+from .consuming.topics import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
@@ -28,7 +29,6 @@ from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods
 from .snapshot import History, Snapshot
 from .timeouts.group_config import GroupConfigWrite
 from .timeouts.in_force import TimeoutPlan, plan_timeouts
-from .topics import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s
 
 STEADY_REQUEUE_S = 30.0
 """Poll of a quiet group; nothing but the group itself tells of a member that fell silent."""

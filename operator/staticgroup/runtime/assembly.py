@@ -19,6 +19,7 @@ from ..kube.pods.store import PodStore, PodStoreSettings
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
+from .connections.topic_sizes import TopicSizes
 from .executor import Executor
 from .fleet import Sinks, journal_of, recommendations_of
 from .gather import Gatherer
@@ -31,7 +32,6 @@ from .process.metrics import Metrics
 from .process.settings import Settings
 from .reconciler import Reconciler
 from .stores import Stores
-from .topic_sizes import TopicSizes
 from .work_queue import WorkQueue
 
 CONNECTION_CONCURRENCY = 16

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
+from ..core.consuming.topics import Rebalance, with_rebalance
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
-from ..core.topics import Rebalance, with_rebalance
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from .connections import Connections

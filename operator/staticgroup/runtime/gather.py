@@ -34,6 +34,7 @@ from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
 from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections, may_be_exclusive
+from .connections.topic_sizes import TopicSizes
 from .fleet import AdvicePort
 from .members import SightGatherer
 from .memory.memory import Memory
@@ -41,7 +42,6 @@ from .memory.pace import PlanInputs
 from .process.metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores, connection_of
-from .topic_sizes import TopicSizes
 from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0

@@ -15,12 +15,12 @@ from ..api.reasons import ConditionStatus, ConditionType, Reason
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..api.schema import Condition
+from ..core.consuming.topics import Rebalance
 from ..core.group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.releases import Release
 from ..core.timeouts.group_config import GroupConfigWrite
-from ..core.topics import Rebalance
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
 from .memory.pace import StatusRefusal

@@ -12,11 +12,7 @@ import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
 from staticgroup.api.schema import Condition
-from staticgroup.core.group import GroupType, GroupView, MemberView
-from staticgroup.core.plan import Plan, plan
-from staticgroup.core.snapshot import History, Snapshot, UnreadTopics
-from staticgroup.core.status.durable import unread_from, wire_unread
-from staticgroup.core.topics import (
+from staticgroup.core.consuming.topics import (
     PACE_S,
     SETTLED_S,
     STUCK_AFTER_S,
@@ -25,6 +21,10 @@ from staticgroup.core.topics import (
     RebalanceGuard,
     with_rebalance,
 )
+from staticgroup.core.group import GroupType, GroupView, MemberView
+from staticgroup.core.plan import Plan, plan
+from staticgroup.core.snapshot import History, Snapshot, UnreadTopics
+from staticgroup.core.status.durable import unread_from, wire_unread
 
 from .builders import NOW_S, departure, group, history, known_pod, member, spec, workload
 from .plans import conditions_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ..consuming.topics import SETTLED_S, STUCK_AFTER_S, RebalanceGuard
 from ..group import GroupType, GroupView
 from ..plan import Plan
 from ..seats import SeatTable
 from ..snapshot import Snapshot
-from ..topics import SETTLED_S, STUCK_AFTER_S, RebalanceGuard
 from . import Finding, counted
 from .workload import why_unknown
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from ..core.group import KafkaProblem
-from ..kafka.gateway import KioGateway
-from ..kafka.login.credentials import ConnectionSettings
+from ...core.group import KafkaProblem
+from ...kafka.gateway import KioGateway
+from ...kafka.login.credentials import ConnectionSettings
 
 MAX_AGE_S = 600.0
 """Partitions that are added to a topic are noticed after this time."""

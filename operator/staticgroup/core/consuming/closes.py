@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from .evidence.chain import KnownPod, PodState
-from .group import GroupType, GroupView
-from .members.memory import Members
-from .snapshot import History, LeftOnClose, Snapshot
+from ..evidence.chain import KnownPod, PodState
+from ..group import GroupType, GroupView
+from ..members.memory import Members
+from ..snapshot import History, LeftOnClose, Snapshot
 
 MARGIN_S: Final = 10.0
 """So much earlier than its session could end a member is gone that has left: two heartbeats, and the clocks."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ..api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
-from ..api.resources.status import UNREAD_TOPICS_MAX
-from .group import GroupType, GroupView
-from .seats import SeatTable, Standing
-from .snapshot import Snapshot, UnreadTopics
+from ...api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
+from ...api.resources.status import UNREAD_TOPICS_MAX
+from ..group import GroupType, GroupView
+from ..seats import SeatTable, Standing
+from ..snapshot import Snapshot, UnreadTopics
 
 SETTLED_S: Final = 60.0
 """How long a group is at rest, with everybody in it, before it is rebalanced."""
