@@ -25,6 +25,7 @@ from simulator.schedules.drawn_changes import Change, ChangeKind
 from simulator.world.settings import WorldSettings, plain_team
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team
 from simulator.world.world import World
+from staticgroup.core.members.node_gone import WATCHED_S
 from support.narrowing import some
 
 LAST = f"{WORKLOAD}-2"
@@ -181,7 +182,7 @@ async def failed_by_a_kubelet_that_runs_it(world: World) -> None:
 
 
 async def node_deleted_by_anybody(world: World) -> None:
-    await asyncio.sleep(HELD_FOR_S)
+    await asyncio.sleep(WATCHED_S + 10)
     node = some(world.kubernetes.node_of(NAMESPACE, LAST))
     await lost_and_unwanted(world)
     world.users.delete_node(node.name)
@@ -197,7 +198,7 @@ async def node_forgotten_by_a_restored_etcd(world: World) -> None:
         world.users.cordon(name)
     world.users.scale(NAMESPACE, WORKLOAD, 3)
     await world.until(world.is_settled, WITHIN_S, "seat 2 has a pod")
-    await asyncio.sleep(HELD_FOR_S)
+    await asyncio.sleep(WATCHED_S + 10)
     node.cut()
     world.users.delete_pod(NAMESPACE, LAST, grace_s=0)
     await asyncio.sleep(1)

@@ -103,7 +103,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "node deleted by anybody",
         "core/members/node_gone.py",
-        ("    if not suspect.node_name or lifecycle is NodeLifecycle.UNTRUSTED:\n", "    if not suspect.node_name:\n"),
+        ("    if lifecycle is NodeLifecycle.UNTRUSTED:\n", "    if False:\n"),
     ),
     _broken(
         "a Node that is missing was deleted", "S1", "node forgotten by a restored etcd", "runtime/members.py",

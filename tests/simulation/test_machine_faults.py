@@ -23,6 +23,7 @@ from simulator.kubernetes.storage import Backup
 from simulator.kubernetes.watch_log import Event
 from simulator.world.teams import NAMESPACE, WORKLOAD
 from simulator.world.world import World
+from staticgroup.core.members.node_gone import WATCHED_S
 from support.narrowing import some
 
 
@@ -125,7 +126,7 @@ async def test_a_replaced_machine_has_the_name_and_another_identity_and_what_the
 async def test_a_node_is_deleted_as_its_lifecycle_says(world: World, node_lifecycle: str) -> None:
     """With such a node_lifecycle the machine is off by then and the member is removed; without it the machine runs on and
     the member is held."""
-    await asyncio.sleep(30)
+    await asyncio.sleep(WATCHED_S + 10)
     found, node = lost(world, 2)
     heal = begin(world, "node_is_deleted_after_its_pod", seed=3)
     await world.until(lambda: world.server.get(NODES, "", node.name) is None, 60, "the Node is gone")
