@@ -8,12 +8,14 @@ must be said, with why.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
 
 from e2e.conftest import print_state
+from staticgroup.core.members.node_gone import WATCHED_S
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
 from support.drills.batches import carry_out
@@ -25,6 +27,7 @@ from support.drills.troubles import Evidence, Trouble, await_not_ready, out_of_s
 from support.scene.figures import record, spread
 from support.scene.play import Play
 from support.scene.stage import Stage
+from support.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.timeout(600)]
 
@@ -154,11 +157,13 @@ def test_deleted_node_of_a_machine_that_is_off(
 ) -> None:
     """Off alone is no proof; that the Node was deleted is one, where only those of dead machines are."""
     ground.prepare(Evidence(node_lifecycle=lifecycle, provider_id=provider_id))
+    watched_since_s = time.monotonic()
     # Not of a StatefulSet that is deleted: the members of one wait for a minute whatever is proven, because it is often
     # made again.
     cases = [new_case(a.name.lower(), a) for a in (Act.SCALED, Act.REPLACED)]
     cases.append(new_case("two", Act.SCALED, replicas=3, leaving=2))
     ground.start(cases)
+    until(lambda: time.monotonic() - watched_since_s > WATCHED_S + 5, deadline_s=WATCHED_S + 30, what="a Node watched long")
     Trouble.OFF.begin(ground.node)
     ground.perform(cases)
     ground.hold(cases, alive=False)
