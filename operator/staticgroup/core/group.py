@@ -87,7 +87,7 @@ class GroupView:
     group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
     assignor: which a classic group has chosen, such as range; "" of others, and while it has chosen none.
     topics: of a Stable classic group of consumers, each topic that a member subscribes, and how many of its partitions
-        are assigned; None of others, and where a member's subscription or assignment cannot be read.
+        are assigned; None of others, with more than 1,000 of them, and where what a member wrote cannot be read.
     """
 
     group_id: str

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.api.resources.status import UNREAD_TOPICS_MAX
 from staticgroup.api.schema import Condition
 from staticgroup.core.consuming.topics import (
     PACE_S,
     SETTLED_S,
     STUCK_AFTER_S,
-    TOPICS_MAX,
     Rebalance,
     RebalanceGuard,
     with_rebalance,
@@ -149,11 +149,11 @@ def test_another_change_is_another_rebalance_but_not_at_once() -> None:
 
 
 def test_many_topics_are_bounded() -> None:
-    names = [f"t{n:03}" for n in range(TOPICS_MAX + 5)]
+    names = [f"t{n:03}" for n in range(UNREAD_TOPICS_MAX + 5)]
     seen = world(topics=tuple((name, 0) for name in names), partitions=dict.fromkeys(names, 1))
     found = decided(seen, None).history.unread
     assert found is not None
-    assert found.topics == tuple(names[:TOPICS_MAX])
+    assert found.topics == tuple(names[:UNREAD_TOPICS_MAX])
 
 
 def test_it_is_remembered_over_a_restart_but_for_the_rest() -> None:

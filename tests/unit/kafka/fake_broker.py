@@ -314,7 +314,7 @@ class FakeBroker:
         return code
 
     def _join_group(self, request: Any, version: int) -> Any:
-        """Draw a member id for whoever has none (KIP-394); the join itself is not answered here."""
+        """Draw a member id for a member that has none (KIP-394); the join itself is not answered here."""
         return respond(
             Api.JOIN_GROUP, version, error_code=79, member_id=f"{request.group_id}-drawn", generation_id=-1,
             protocol_name="", leader="", members=(),

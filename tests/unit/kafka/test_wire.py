@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -174,6 +175,26 @@ def test_error_code_that_kio_does_not_know_is_unreadable(code: int) -> None:
 @pytest.mark.parametrize("content", [b"", b"\0\1", b"\0\1\x7f\xff\xff\xff", b"not an assignment"])
 def test_assignment_that_a_member_made_up_only_loses_a_number(content: bytes) -> None:
     assert reading._count_assignment(content) is None
+
+
+def stable(*members: tuple[bytes, bytes]) -> Any:
+    rows = [SimpleNamespace(member_metadata=metadata, member_assignment=assignment) for metadata, assignment in members]
+    return SimpleNamespace(protocol_type="consumer", group_state="Stable", members=rows)
+
+
+def test_more_topics_than_anybody_consumes_are_not_looked_at() -> None:
+    """A member writes its subscription itself, and each topic in it would be asked for."""
+    nothing = b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff"
+
+    def subscribed(count: int) -> bytes:
+        names = b"".join(b"\0\5" + f"{n:05}".encode() for n in range(count))
+        return b"\0\0" + count.to_bytes(4, "big") + names + b"\xff\xff\xff\xff"
+
+    found = reading._topics(stable((subscribed(reading.TOPICS_MAX), nothing)))
+    assert found is not None
+    assert (len(found), found[0]) == (reading.TOPICS_MAX, ("00000", 0))
+    assert reading._topics(stable((subscribed(reading.TOPICS_MAX + 1), nothing))) is None
+    assert reading._topics(stable((subscribed(1), nothing), (b"\0\0garbage", nothing))) is None
 
 
 def test_partitions_of_a_classic_assignment_are_counted() -> None:

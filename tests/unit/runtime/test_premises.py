@@ -207,7 +207,7 @@ async def test_paused_replica_never_overwrites_what_its_successor_wrote() -> Non
 
 
 async def test_status_that_names_a_later_holding_than_there_is_stops_nobody() -> None:
-    """Whoever may write a status can put any number there; the Lease itself says whose turn it is."""
+    """Anybody with the right to write a status can put any number there; the Lease itself says whose turn it is."""
     world = await OperatorWorld().started()
     world.holding = Writer(lease_uid="lease", lease_transitions=1)
     await world.settled(2)

@@ -1,7 +1,7 @@
 """Whether members stay in the group while their pods restart, or leave it when they close.
 
 A static member that closes stays until its session ends, so its successor comes back without a rebalance. Some clients
-are told to leave all the same (spring-cloud-stream and Kafka Streams by CloseOptions, KIP-1092; @platformatic/kafka
+are set to leave all the same (spring-cloud-stream and Kafka Streams by CloseOptions, KIP-1092; @platformatic/kafka
 always), and then every restart costs two rebalances. What was seen last counts.
 """
 

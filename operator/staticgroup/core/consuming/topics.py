@@ -1,8 +1,8 @@
 """Whether members consume: which topics nobody reads, and when one rebalance is to give them readers.
 
 Static members that come back with another subscription cause no rebalance, and neither does a leader that is static and
-restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Whoever is static by this operator
-has that from it, so it mends it, with exactly one rebalance for each such change.
+restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Members are static because of
+this operator, so it mends that, with exactly one rebalance for each such change.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ STUCK_AFTER_S: Final = 60.0
 """A rebalance takes seconds; it may take until the slowest member polls again, at most its max.poll.interval.ms."""
 PACE_S: Final = 1800.0
 """So far apart are two rebalances of which the first has not given every topic its readers: the longest session."""
-TOPICS_MAX: Final = UNREAD_TOPICS_MAX
-"""Topics that are remembered; with more, the first of them stand for all."""
 STREAMS_ASSIGNOR: Final = "stream"
 """Of Kafka Streams: its leader reads what every member says of itself, and a member that says nothing ends it."""
 
@@ -116,13 +114,13 @@ def rebalancing_since_s(group: GroupView, before_s: float | None, now_s: float) 
 
 
 def unread_topics(group: GroupView, partitions: Mapping[str, int]) -> tuple[str, ...]:
-    """Return the subscribed topics of which not every partition is assigned, in order, at most TOPICS_MAX.
+    """Return the subscribed topics of which not every partition is assigned, in order, the first 20.
 
     Parameters
     ----------
     partitions: how many each topic has; one that is not there does not exist, or may not be described.
     """
-    return tuple(sorted(t for t, count in group.topics or () if partitions.get(t, 0) > count))[:TOPICS_MAX]
+    return tuple(sorted(t for t, count in group.topics or () if partitions.get(t, 0) > count))[:UNREAD_TOPICS_MAX]
 
 
 def is_at_rest(snapshot: Snapshot, table: SeatTable) -> bool:

@@ -20,15 +20,15 @@ _ONCE: Final = "until it is done, members with an eager assignor stand still"
 _WHAT_FOLLOWS: Final = {
     None: "The group is rebalanced once now.",
     RebalanceGuard.NOT_AT_REST: (
-        f"The group is rebalanced once, as soon as every pod is Ready, every member joined and the group has been at "
-        f"rest for {SETTLED_S:.0f} s; {_ONCE}. To prevent it set spec.onTopicChange to Report."
+        f"The group is rebalanced once, as soon as every pod is Ready, every member joined, nobody else is in the "
+        f"group and it has been at rest for {SETTLED_S:.0f} s; {_ONCE}. To prevent it set spec.onTopicChange to Report."
     ),
     RebalanceGuard.NOT_ASKED_FOR: (
         "Restart all pods at once, or set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator "
         "rebalances the group once."
     ),
     RebalanceGuard.DONE_BEFORE: (
-        "The group was rebalanced once for it, and that changed nothing: read what the members log about these topics."
+        "One rebalance was begun for it, and that changed nothing: read what the members log about these topics."
     ),
     RebalanceGuard.DONE_LATELY: (
         "The group was rebalanced for other topics lately; it is rebalanced once more in half an hour."
@@ -71,7 +71,7 @@ def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
     return Finding(
         kind=_CONSUMING,
         reason=Reason.REBALANCE_STUCK,
-        sentence=f"The group is {group.state} for more than {STUCK_AFTER_S:.0f} s and {what}: {waits}.",
+        sentence=f"The group has been {group.state} for more than {STUCK_AFTER_S:.0f} s and {what}: {waits}.",
         remedy="Look in the members' logs for the one that does not call poll(), and restart its pod; else it is given "
         "up after its max.poll.interval.ms.",
     )

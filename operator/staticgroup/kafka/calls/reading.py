@@ -23,6 +23,8 @@ from ..connect_protocol import worker_of
 from ..wire import Api, Call, element_type, fill
 
 GROUP_KEY_TYPE = 0
+TOPICS_MAX = 1_000
+"""Topics of one group that are looked at: a member writes its subscription itself, and each is asked for."""
 
 DescribeAnswer = Mapping[str, GroupView | int]
 """By group id: an error code, or what the broker describes, without its own name and not yet judged."""
@@ -211,6 +213,8 @@ def _topics(group: Any) -> tuple[tuple[str, int], ...] | None:
             return None
         counts.update(dict.fromkeys(subscription.topics, 0))
         counts.update({each.topic: len(each.partitions) for each in assignment.assigned_partitions})
+        if len(counts) > TOPICS_MAX:
+            return None
     return tuple(sorted(counts.items()))
 
 
