@@ -41,6 +41,11 @@ class Executed:
     observe_only: bool = False
 
     @property
+    def refusal(self) -> KafkaProblem | None:
+        """Why one of the calls about members could not be sent; None when all of them were."""
+        return self.problem or self.release_problem or self.rebalance_problem
+
+    @property
     def removed(self) -> tuple[Removal, ...]:
         """Removals that the coordinator acknowledged."""
         return tuple(r for r, o in zip(self.removals, self.outcomes, strict=True) if o is LeaveOutcome.REMOVED)

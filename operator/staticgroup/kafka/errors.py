@@ -39,8 +39,10 @@ class Code:
     COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
+    INCONSISTENT_GROUP_PROTOCOL = 23
     INVALID_GROUP_ID = 24
     UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
     TOPIC_AUTHORIZATION_FAILED = 29
     GROUP_AUTHORIZATION_FAILED = 30
     CLUSTER_AUTHORIZATION_FAILED = 31
@@ -130,6 +132,20 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a streams group (any more)"),
         Code.TOPIC_AUTHORIZATION_FAILED: _denied(
             "DESCRIBE on the Topics that group '{group}' reads and writes", _HIDDEN
+        ),
+    },
+    Api.JOIN_GROUP: {
+        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so it is not rebalanced"),
+        Code.INCONSISTENT_GROUP_PROTOCOL: _retry(
+            Recovery.NONE, "the members of group {group!r} have agreed on another assignor meanwhile; it is read again"
+        ),
+        Code.INVALID_SESSION_TIMEOUT: _unexpected(
+            "the brokers allow no session of 6 s (group.min.session.timeout.ms), so group {group!r} is not rebalanced; "
+            "restart all members at once"
+        ),
+        Code.GROUP_MAX_SIZE_REACHED: _unexpected(
+            "group {group!r} has as many members as group.max.size allows, so nobody can join to rebalance it; raise "
+            "that setting of the brokers, or restart all members at once"
         ),
     },
     Api.LEAVE_GROUP: {

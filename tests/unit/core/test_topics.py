@@ -21,7 +21,8 @@ from staticgroup.core.consuming.topics import (
     RebalanceGuard,
     with_rebalance,
 )
-from staticgroup.core.group import GroupType, GroupView, MemberView
+from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, MemberView
+from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot, UnreadTopics
 from staticgroup.core.status.durable import unread_from, wire_unread
@@ -227,3 +228,14 @@ def test_members_without_any_partition_are_said() -> None:
     assert (found.status, found.reason) == (ConditionStatus.FALSE, Reason.NOTHING_ASSIGNED)
     one_works = (member(0, assigned_partitions=0), member(1, assigned_partitions=1))
     assert consuming(world(*one_works, topics=(), partitions={}), history()).status is ConditionStatus.TRUE
+
+
+def test_a_right_that_is_missing_for_the_rebalance_is_named() -> None:
+    """Nobody has joined, so it is asked for again in the next round, and the status says what to grant."""
+    denied = KafkaProblem(
+        kind=KafkaProblemKind.NOT_AUTHORIZED, message="User:op lacks READ on Group 'orders'", missing_acl="READ"
+    )
+    found = conditions_of(world(), history(unread=BEFORE), Executed(rebalance_problem=denied), wish=spec(**WISH))
+    condition = found[ConditionType.AUTHORIZED]
+    assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.READ_GROUP_DENIED)
+    assert "READ on Group" in condition.message

@@ -239,7 +239,7 @@ async def test_right_that_only_a_removal_needs_is_not_claimed() -> None:
     del world.kafka.members[world.id_of(2)]
     await world.settled(3)
     assert world.condition("Authorized")[2] == (
-        "The brokers refused no request. READ on the group is needed for a removal only."
+        "The brokers refused no request. READ on the group is needed for removals and rebalances only."
     )
 
 

@@ -51,7 +51,7 @@ _DIGITS_MAX: Final = 10
 def connected(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the brokers answer."""
     group = snapshot.group
-    problem = group if isinstance(group, KafkaProblem) else executed.problem or executed.release_problem
+    problem = group if isinstance(group, KafkaProblem) else executed.refusal
     kind = ConditionType.CONNECTED
     if problem is not None and problem.kind not in _ABOUT_RIGHTS:
         return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
@@ -61,7 +61,7 @@ def connected(snapshot: Snapshot, executed: Executed) -> Finding:
 
 def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the connection's principal has every right that the spec needs."""
-    group, problem, unset = snapshot.group, executed.problem or executed.release_problem, executed.group_config_problem
+    group, problem, unset = snapshot.group, executed.refusal, executed.group_config_problem
 
     def said(
         reason: Reason, sentence: str, remedy: str = "", status: ConditionStatus = ConditionStatus.FALSE
@@ -86,7 +86,7 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
         sentence = f"The session timeout of the group is not set: the connection's principal lacks {missing}"
         remedy = f"{remedies.GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false."
         return said(Reason.ALTER_CONFIGS_DENIED, sentence, remedy)
-    sentence = "The brokers refused no request. READ on the group is needed for a removal only."
+    sentence = "The brokers refused no request. READ on the group is needed for removals and rebalances only."
     return said(Reason.RIGHTS_SUFFICIENT, sentence, status=ConditionStatus.TRUE)
 
 
