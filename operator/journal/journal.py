@@ -269,6 +269,7 @@ def _timeout_before_ms(before: StaticGroupStatus | None) -> int | None:
     if before.injected is not None and before.injected.session_timeout_ms is not None:
         return before.injected.session_timeout_ms
     is_of_the_group = before.protocol in (GroupProtocol.CONSUMER, GroupProtocol.STREAMS)
-    if before.timeout is None or not (is_of_the_group or before.timeout.source is TimeoutSource.BROKER):
+    shown, exact = before.session_timeout, before.memory.timeout
+    if shown is None or exact is None or not (is_of_the_group or shown.source is TimeoutSource.BROKER):
         return None
-    return before.timeout.next_ms
+    return exact.next_ms

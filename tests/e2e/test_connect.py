@@ -175,7 +175,7 @@ def assert_observed(stock: ConnectPods) -> None:
 
     def is_seen() -> bool:
         status = game.status() or {}
-        dynamic = [each["message"] for each in status["exceptions"] if each["kind"] == "Dynamic"]
+        dynamic = [each["message"] for each in status["issues"] if each["kind"] == "Dynamic"]
         named = {pod for pod in members for message in dynamic if pod in message}
         held = status.get("connect") or {}
         reasons = {each["reason"] for each in status["conditions"] if each["type"] == "MembershipComplete"}

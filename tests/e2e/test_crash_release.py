@@ -203,7 +203,7 @@ def test_a_crashed_pod_is_named_with_its_remedy(new_play: Callable[..., Play]) -
     assert back_s is None
 
     def named() -> list[dict[str, Any]]:
-        exceptions = (game.status() or {}).get("exceptions", [])
+        exceptions = (game.status() or {}).get("issues", [])
         return [e for e in exceptions if e["reason"] == "LockedOut" and e["podName"] == f"{game.name}-1"]
 
     (exception,) = until(named, deadline_s=15, what="the pod is named")

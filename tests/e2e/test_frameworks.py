@@ -279,7 +279,7 @@ def test_more_listeners_than_the_spec_expects_are_named_with_the_field_to_set(ne
     said = group.condition("MembershipComplete")["message"]
     assert f"1 members nearly match, such as {max(members)} for pod {game.name}-0" in said
     assert "Set spec.client.concurrency to 2" in said
-    assert [(e["kind"], e["reason"], e["podName"]) for e in group.status()["exceptions"]] == [
+    assert [(e["kind"], e["reason"], e["podName"]) for e in group.status["issues"]] == [
         ("Foreign", "UnknownSuffix", f"{game.name}-0")
     ]
     group.declare(concurrency=2)

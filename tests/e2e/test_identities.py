@@ -65,8 +65,8 @@ def id_of(play: Play, ordinal: int) -> str:
     return issued
 
 
-def exceptions(play: Play, kind: str) -> list[dict[str, Any]]:
-    return [e for e in (play.status() or {}).get("exceptions", []) if e["kind"] == kind]
+def issues(play: Play, kind: str) -> list[dict[str, Any]]:
+    return [e for e in (play.status() or {}).get("issues", []) if e["kind"] == kind]
 
 
 @pytest.mark.long
@@ -87,8 +87,8 @@ def test_foreign_and_dynamic_members_stay_and_are_counted(new_play: Callable[...
     )
     until(lambda: {k: (play.status() or {})["members"][k] for k in ("foreign", "dynamic", "departed")}
           == {"foreign": 3, "dynamic": 1, "departed": 0}, deadline_s=60, what="outsiders counted")  # fmt: skip
-    assert {e["instanceId"] for e in exceptions(play, "Foreign")} == set(lookalikes)
-    assert len(exceptions(play, "Dynamic")) == 1
+    assert {e["instanceId"] for e in issues(play, "Foreign")} == set(lookalikes)
+    assert len(issues(play, "Dynamic")) == 1
     holds(lambda: theirs < present(play) and all(o.is_running for o in outsiders), for_s=5, what="outsiders stay")
     assert play.removed_ids() == sorted(ours)
     assert [o.of_kind("error") for o in outsiders] == [[], [], [], []]
@@ -121,7 +121,7 @@ def test_live_pod_with_a_copied_id_is_not_removed_with_the_pod_it_was_copied_fro
     until(
         lambda: f"{play.name}-2" not in {p["metadata"]["name"] for p in play.pods()}, deadline_s=60, what="pod 2 gone"
     )
-    until(lambda: [e for e in (play.status() or {}).get("exceptions", []) if e.get("instanceId") == twin],
+    until(lambda: [e for e in (play.status() or {}).get("issues", []) if e.get("instanceId") == twin],
           deadline_s=30, what="the copied id is reported")  # fmt: skip
     holds(
         lambda: play.member_ids().get(twin) == held_by and process_table.is_alive(twin), for_s=10, what="the copy stays"
@@ -144,7 +144,7 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     ours, taken = f"{play.name}-2", f"{play.name}-1"
 
     def held() -> dict[str, str]:
-        return {e["instanceId"]: e["reason"] for e in exceptions(play, "Held")}
+        return {e["instanceId"]: e["reason"] for e in issues(play, "Held")}
 
     play.scale(1)
     unscoped = {ours: "UnscopedId", taken: "UnscopedId"}
@@ -156,10 +156,11 @@ def test_unscoped_id_is_removed_only_with_the_users_word(new_play: Callable[...,
     assert (play.removals(), other_cluster.of_kind("error")) == ([], [])
 
     play.stage.apply(play.static_group(idTemplate="{podName}", assumeExclusive=True))
-    until(lambda: play.removed_ids() == [ours], deadline_s=50, what="removed once the user declared the ids exclusive")
-    until(lambda: held() == {taken: "Unattributed"}, deadline_s=30, what="the other one reported as unattributed")
+    # The StaticGroup is young, so a process that nobody saw may hold them; `test_unseen` waits until it is not.
+    waiting = {ours: "JoinedBeforeWatch", taken: "JoinedBeforeWatch"}
+    until(lambda: held() == waiting, deadline_s=50, what="both held for what may be older than the StaticGroup")
     holds(lambda: play.member_ids().get(taken) == stays, for_s=6, what="the other cluster's member stays")
-    assert (play.removed_ids(), other_cluster.of_kind("error")) == ([ours], [])
+    assert (play.removed_ids(), other_cluster.of_kind("error")) == ([], [])
 
 
 def ready_for_s(play: Play, name: str) -> float:
@@ -184,7 +185,7 @@ def test_takeover_of_an_id_by_another_cluster_is_reported_within_a_minute_and_ne
     other_cluster, began_s = outsider(play, taken), time.monotonic()
 
     def conflicts() -> list[dict[str, Any]]:
-        return [e for e in exceptions(play, "Conflicting") if e["reason"] == "MemberReplaced"]
+        return [e for e in issues(play, "Conflicting") if e["reason"] == "MemberReplaced"]
 
     (said,) = until(conflicts, deadline_s=60, what="the takeover to be reported")
     named_s = round(time.monotonic() - began_s, 1)
@@ -243,15 +244,9 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     managed_at_ms = now_ms()
     play.stage.apply(play.static_group(mode="Manage", **TEAMS_OWN_IDS))
     until(
-        lambda: denials(secure_brokers, "watcher", managed_at_ms, "READ"),
-        deadline_s=60,
-        what="a noted attempt to write",
-    )
-    play.admin.allow("watcher", "READ", "group", play.name)
-    until(
-        lambda: play.removed_ids() == [f"{play.name}-2"],
-        deadline_s=REMOVED_WITHIN_S,
-        what="mode Manage removes what Observe kept",
-    )
-    record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers),
-           manage_to_removed_s=(play.removals()[0].at_ms - managed_at_ms) / 1000)  # fmt: skip
+        lambda: [e["reason"] for e in issues(play, "Held")] == ["JoinedBeforeWatch"], deadline_s=60,
+        what="a member that is older than the StaticGroup held",
+    )  # fmt: skip
+    assert denials(secure_brokers, "watcher", managed_at_ms, "READ") == []
+    assert play.member_ids() == members
+    record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers))

@@ -140,7 +140,7 @@ def test_a_second_workload_with_the_same_ids_is_named_within_a_minute_and_remove
     game.stage.apply(copy)
 
     def copies() -> list[dict[str, Any]]:
-        return [e for e in (game.status() or {}).get("exceptions", []) if e["reason"] == "IdCarriedTwice"]
+        return [e for e in (game.status() or {}).get("issues", []) if e["reason"] == "IdCarriedTwice"]
 
     (said,) = until(copies, deadline_s=60, what="the copy to be named")
     named_s = round(time.monotonic() - began_s, 1)

@@ -90,7 +90,7 @@ def status(game: Play) -> dict[str, Any]:
 
 def measured(game: Play) -> int:
     """Return how many restarts the operator says that it has measured, whether it rests anything on them yet or not."""
-    return sum(cause["seen"] for cause in (status(game).get("absences") or {}).get("causes", []))
+    return sum(cause["seen"] for cause in (status(game)["memory"].get("absences") or {}).get("causes", []))
 
 
 def roll(games: Sequence[Play], waits_s: Sequence[str]) -> None:
@@ -167,15 +167,18 @@ def learn(game: Play, voice: PodLines) -> Lesson:
         game.stage.apply(game.static_group(sessionTimeout={"writeGroupConfig": True}))
 
     def chosen() -> int | None:
-        timeout = status(game)["timeout"]
-        is_measured = timeout.get("samples", 0) >= len(away) and timeout.get("basis") == "LongestAbsence"
-        # Members take a raised setting over with a later heartbeat; an absent one keeps the former setting.
-        names = ("nextMs", "ownMs", "effectiveMs") if game.protocol == "consumer" else ("nextMs",)
-        found: set[int | None] = {timeout.get(name) for name in names}
+        shown, exact = status(game)["sessionTimeout"], status(game)["memory"]["timeout"]
+        rests_on = re.search(r"the longest of (\d+) measured absences", shown.get("why", ""))
+        is_measured = rests_on is not None and int(rests_on[1]) >= len(away)
+        found: set[int | None] = {exact.get("nextMs")}
+        if game.protocol == "consumer":
+            # Members take a raised setting over with a later heartbeat; an absent one keeps the former setting.
+            in_force_s = shown.get("seconds")
+            found |= {exact.get("ownMs"), None if in_force_s is None else in_force_s * 1000}
         return found.pop() if is_measured and len(found) == 1 else None
 
     chosen_ms: int = until(chosen, deadline_s=60, what="every restart measured and the timeout chosen", poll_s=1.0)
-    seen_ms = max(cause["longestMs"] or 0 for cause in status(game)["absences"]["causes"])
+    seen_ms = max(cause["longestMs"] or 0 for cause in status(game)["memory"]["absences"]["causes"])
     return Lesson(away_ms=max(away), seen_ms=seen_ms, chosen_ms=chosen_ms)
 
 
@@ -193,7 +196,7 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
         seen_ms=lesson.seen_ms,
         in_force_ms=[sorted(each) for each in held_ms], longest_ms=max(away), restarts=len(away),
         rebalances=rebalances[0],
-        sessions_expired=len(expired), removals=len(game.removals()), next_ms=status(game)["timeout"]["nextMs"],
+        sessions_expired=len(expired), removals=len(game.removals()), next_ms=status(game)["memory"]["timeout"]["nextMs"],
     )  # fmt: skip
     assert len(away) == PODS * ROLLS
     assert rebalances == [0]
@@ -205,7 +208,7 @@ def judge(game: Play, voice: PodLines, since_ms: int, lesson: Lesson, held_ms: S
     assert lesson.chosen_ms <= 2 * lesson.away_ms + QUANTUM_MS
     # More is taken at once when a longer absence is seen, also between two pods of one roll.
     assert lesson.chosen_ms in held_ms[-1]
-    assert all(lesson.chosen_ms <= each <= status(game)["timeout"]["nextMs"] for each in held_ms[-1])
+    assert all(lesson.chosen_ms <= each <= status(game)["memory"]["timeout"]["nextMs"] for each in held_ms[-1])
     if game.protocol == "consumer":
         assert held_ms[0] == {lesson.chosen_ms}
 
@@ -229,4 +232,4 @@ def test_bound_of_the_brokers_that_is_too_low_is_named_with_the_number_to_raise_
     assert (found["status"], found["reason"]) == ("False", "BrokerBoundTooLow")
     assert named
     assert all(longest_ms <= n <= 3 * longest_ms for n in named)
-    assert status(game)["timeout"]["brokerMaxMs"] == 60_000
+    assert "60000" in found["message"]

@@ -109,6 +109,31 @@ def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhil
     assert max(took_s) <= ACKNOWLEDGED_S_MAX
 
 
+def test_ids_that_the_application_has_are_removed_once_their_pods_were_restarted(
+    new_play: NewPlay, settling: Stage
+) -> None:
+    """Before, a process that nobody saw may hold them, such as one of a pod that was deleted by force."""
+    game = new_play()
+    own_id = {"name": "KAFKA_GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    workload = game.stateful_set(
+        4, podManagementPolicy="Parallel", env={"KAFKA_SESSION_TIMEOUT_MS": str(1000 * SESSION_S)}
+    )
+    workload["spec"]["template"]["spec"]["containers"][0]["env"].append(own_id)
+    game.stage.apply(workload)
+    game.await_joined(4)
+    game.stage.kubectl("rollout", "status", f"statefulset/{game.name}", "-n", game.name, "--timeout=60s")
+    game.stage.apply(game.static_group(client={"type": "Own"}, assumeExclusive=True))
+    with game.watched() as watch:
+        until(lambda: unseen(game) == {0, 1, 2, 3}, deadline_s=60, what="each member held by an unseen pod, perhaps")
+        leave(game, watch, 3, waiting={3: JOINED_BEFORE_WATCH})
+        await_whole(game, game.stage.watch_name(), SETTLED_S)
+        game.roll()
+        await_plain(game, 3)
+        took_s = leave(game, watch, 2)
+    record("ids of the application", removed_s=spread(took_s))
+    assert max(took_s) <= ACKNOWLEDGED_S_MAX
+
+
 def roll_over_a_loss(game: Play, watch: PodWatch) -> tuple[dict[int, str], Loss]:
     """Roll six pods and lose the watch's history midway, with one replaced unobserved; returns the former pods."""
     started = seats(game)

@@ -225,11 +225,11 @@ def test_session_beyond_the_brokers_bounds_is_named_with_the_setting_to_change(n
         what="120 s to be asked",
     )
     until(
-        lambda: (classic.status() or {})["columns"].get("timeout") == "6s→120s",
+        lambda: (classic.status() or {})["sessionTimeout"].get("summary") == "6s→120s",
         deadline_s=60,
         what="both timeouts to be shown",
     )
     classic.stage.kubectl("delete", "pod", f"{classic.name}-0", "-n", classic.name, "--wait=false")
     await_reason(classic, "TimeoutSufficient", "TimeoutFits")
-    until(lambda: (classic.status() or {})["columns"].get("timeout") == "120s", deadline_s=60, what="120 s in force")
+    until(lambda: (classic.status() or {})["sessionTimeout"].get("summary") == "120s", deadline_s=60, what="120 s in force")
     record("session beyond the brokers' bounds", classic_named_s=classic_s, consumer_named_s=modern_s)

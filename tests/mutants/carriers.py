@@ -17,7 +17,7 @@ from staticgroup.core import guards, plan, releases
 from staticgroup.core.evidence import chain
 from staticgroup.core.members import carriers, memory
 from staticgroup.core.members.memory import Members, Sight
-from staticgroup.core.status import durable
+from staticgroup.core.status import memory as status_memory
 from staticgroup.kube.pods.book import PodBook
 from staticgroup.runtime import members as gathering
 
@@ -69,7 +69,7 @@ def _patched(*targets: tuple[Any, str, Any]) -> Patch:
 
 
 _described, _attribute, _without_ended = plan.described, memory.attribute, memory.without_ended
-_wire_members = durable.wire_members
+_wire_members = status_memory.wire_members
 _first_hit, _pod_of, _suspects_of = plan.first_hit, gathering.pod_of, gathering.SightGatherer._suspects_of
 _attributed = memory._attributed
 
@@ -165,7 +165,7 @@ CLAUSES: Final = (
         name="suspects forgotten", says="suspects survive a hand-over", scenario="deep: hand-over, session",
         without=_patched(
             (
-                durable, "wire_members",
+                status_memory, "wire_members",
                 lambda namespace, members: _wire_members(namespace, replace(members, suspects=())),
             )
         ),

@@ -13,7 +13,7 @@ from live_cluster import Kubectl
 from staticgroup.api import names, policy
 from staticgroup.api.identifiers import resolve_template
 from staticgroup.api.injection import resolve_injected
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.api.workloads import STATEFUL_SET, WorkloadKind

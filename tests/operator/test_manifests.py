@@ -77,7 +77,7 @@ def test_the_crds_apply_cleanly_and_again_without_a_change(kubectl: Kubectl, crd
         ("ksg.spec.client.concurrency", "Kafka Streams' num.stream.threads or Spring's concurrency"),
         ("ksg.spec.idTemplate", "Placeholders: {podName}"),
         ("ksg.status.injected", "the admission policy reads this"),
-        ("ksg.status.suspects", "pods whose processes may live unseen"),
+        ("ksg.status.memory.suspects", "Pods whose processes may live unseen"),
         ("ckconn.spec.allowedNamespaces", "no member is removed"),
         ("kconn.spec.tls.enabled", "there is no way to skip that"),
     ],
@@ -97,12 +97,12 @@ def test_the_columns_are_filled_from_spec_and_status(kubectl: Kubectl, namespace
         "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1,
     }  # fmt: skip
     status = {
-        "protocol": "Classic", "members": {"expected": 4, "joined": 3, "departed": 2}, "columns": {"timeout": "60s"},
+        "protocol": "Classic", "members": {"expected": 4, "joined": 3, "departed": 2}, "sessionTimeout": {"summary": "60s", "source": "Fixed"},
         "conditions": [ready],
     }  # fmt: skip
     kubectl.apply(body | {"status": status}, "--subresource=status")
     header, row = kubectl.must("get", "ksg", "columns", "-n", namespace, "-o", "wide").splitlines()
-    titles = ["NAME", "GROUP", "PROTOCOL", "WORKLOAD", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON"]
+    titles = ["NAME", "MODE", "GROUP", "WORKLOAD", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON", "PROTOCOL"]
     assert header.split() == [*titles, "AGE"]
-    values = ["columns", "orders-group", "Classic", "orders", "4", "3", "2", "60s", "False", "Suspended"]
+    values = ["columns", "Manage", "orders-group", "orders", "4", "3", "2", "60s", "False", "Suspended", "Classic"]
     assert row.split()[:-1] == values

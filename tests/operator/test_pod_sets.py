@@ -279,7 +279,7 @@ async def test_the_pods_of_a_strimzi_pod_set_get_ids_and_only_the_dead_ones_leav
         strimzi.reconcile(slow=frozenset({4}))
         await eventually(lambda: ids[1] in strimzi.left, "the member of the pod that ended has left")
         held = await eventually(
-            lambda: [e for e in strimzi.get("ksg", "connect")["status"].get("exceptions", ()) if e["kind"] == "Held"],
+            lambda: [e for e in strimzi.get("ksg", "connect")["status"].get("issues", ()) if e["kind"] == "Held"],
             "the other one is held",
         )
         assert [e["reason"] for e in held] == ["PodStillRunning"]

@@ -16,7 +16,7 @@ from live_cluster import REPOSITORY, Kubectl
 from policy_lab import BY_ANNOTATION, GENERIC, ID_KEY, POD_NAME, SCOPE, TIMEOUT_KEY, Lab, a_lab, composed, env_of, reads
 
 from staticgroup.api import names, policy
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from support.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -258,7 +258,7 @@ def test_a_status_of_another_group_injects_nothing(lab: Lab) -> None:
         (own, lambda pod: lab.admit_with_id(pod, f"restored-0.{SCOPE}")),
         ("sg-elsewhere", lab.admit_untouched),
     ):
-        patch = json.dumps({"status": {"staticGroupUid": uid}})
+        patch = json.dumps({"status": {"memory": {"staticGroupUid": uid}}})
         lab.kubectl.must(
             "patch", "ksg", "restored", "-n", lab.namespace, "--subresource=status", "--type=merge", "-p", patch
         )

@@ -16,7 +16,7 @@ from policy_lab import SCOPE, Lab, a_lab
 
 from staticgroup.api import names, policy
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from support.waiting import until
 

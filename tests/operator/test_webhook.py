@@ -26,7 +26,7 @@ from test_policy_rendering import GROUPS, a_pod, admitted, stored
 
 from staticgroup.api import names
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.runtime.webhook import certificates
 from support.devcluster.cluster import Cluster
 from support.devcluster.process import signal_each

@@ -162,7 +162,8 @@ async def lost_behind_a_slow_watch(world: World) -> None:
 
 
 async def copied_out_of_the_cluster(world: World) -> None:
-    """Another process uses the id of the last pod, which then is no longer wanted."""
+    """Another process uses the id of the last pod, which then is no longer wanted; the watch is whole for long."""
+    await asyncio.sleep(world.settings.settle_s + 10)
 
     class Last(Random):
         def random(self) -> float:
@@ -280,7 +281,7 @@ SCENES = {
         Scene(name="lost behind a slow watch", play=lost_behind_a_slow_watch, settings=LONG),
         Scene(
             name="copied out of the cluster", play=copied_out_of_the_cluster,
-            settings=_by_hand(idTemplate="{podName}"),
+            settings=_by_hand(idTemplate="{podName}") | {"settle_s": 600.0},
         ),
         Scene(name="failed by a kubelet that runs it", play=failed_by_a_kubelet_that_runs_it, settings=LONG),
         Scene(name="node deleted by anybody", play=node_deleted_by_anybody, settings=LONG),

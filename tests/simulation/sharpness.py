@@ -79,7 +79,7 @@ BROKEN: tuple[Broken, ...] = (
         "S1",
         "lost before the status was emptied",
         "core/injection.py",
-        ('    return snapshot.watch if is_new else ""\n', "    return snapshot.watch\n"),
+        ('    return "" if is_carried else snapshot.watch\n', "    return snapshot.watch\n"),
     ),
     _broken(
         "members are attributed without a barrier", "S1", "lost behind a slow watch", "runtime/members.py",

@@ -293,12 +293,12 @@ class _Chronicle:
         status = event.current.get("status") or {}
         ready = next((c["reason"] for c in status.get("conditions") or [] if c["type"] == "Ready"), "")
         members = status.get("members") or {}
-        held = [f"{e.get('instanceId') or e.get('podName')}:{e['reason']}" for e in status.get("exceptions") or []]
+        held = [f"{e.get('instanceId') or e.get('podName')}:{e['reason']}" for e in status.get("issues") or []]
         facts = {
             "ready": ready,
             "joined": members.get("joined"),
             "scope": (status.get("injected") or {}).get("scope"),
-            "exceptions": held or None,
+            "issues": held or None,
         }
         if repr(facts) != self.before:
             self.before = repr(facts)

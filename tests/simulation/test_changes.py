@@ -145,7 +145,7 @@ async def test_a_copy_that_outlives_its_original_keeps_the_seat_and_is_named(
     assert list(world.truth.desired(WORKLOAD)) == [0]
     process = some(world.processes.creator(world.members()[seat]))
     assert process.pod_name == f"{COPY}-0"
-    (held,) = [e for e in world.status["exceptions"] if e.get("instanceId") == seat]
+    (held,) = [e for e in world.status["issues"] if e.get("instanceId") == seat]
     assert held["reason"] == "PodStillRunning"
     assert f"{COPY}-0 " in held["message"]
     assert world.safety.removals == removals - 1

@@ -11,7 +11,6 @@ import pytest
 from simulation.fault_world import begin, kept, pod, trace_count, up
 from simulator.faults import FAULTS, carry_out, heirs
 from simulator.faults.labels import copy_without_labels
-from simulator.faults.people import create_group_again
 from simulator.kubernetes.objects import (
     LEASES,
     MUTATING_POLICIES,
@@ -134,22 +133,22 @@ async def test_an_operator_freezes_in_a_status_write_which_arrives_after_its_suc
         try:
             return apply_status(resource, namespace, name, body)
         except ApiError as error:
-            if body["status"].get("writer") == before:
+            if body["status"]["memory"].get("writer") == before:
                 refused.append(error.status)
             raise
 
     def written(resource: str, event: Event) -> None:
         if resource == STATIC_GROUPS and event.current is not None:
-            writers.append((event.current.get("status") or {}).get("writer"))
+            writers.append(((event.current.get("status") or {}).get("memory") or {}).get("writer"))
 
     world.operators[0].transport.link.on_request.append(lambda verb, label: asked.append((verb, label)))
-    before = world.status["writer"]
+    before = world.status["memory"]["writer"]
     begin(world, "operator_freezes_in_a_status_write", seed)
     frozen = world.operators[0].process
     await world.until(lambda: frozen.is_frozen, 60, "it stands still")
     assert asked.pop() == ("patch", f"{STATIC_GROUPS}/status")
     await world.until(lambda: world.leader() is world.operators[1], 30, "its successor holds the Lease")
-    await world.until(lambda: world.status["writer"] != before, 30, "its successor has written")
+    await world.until(lambda: world.status["memory"]["writer"] != before, 30, "its successor has written")
     assert frozen.is_frozen
     world.server.observers.append(written)
     world.server.apply_status = applied  # type: ignore[method-assign]
@@ -278,22 +277,9 @@ async def test_a_workload_comes_while_no_operator_lives(world: World) -> None:
     pods = world.server.list(PODS, NAMESPACE)
     assert pods
     assert not old & {uid_of(p) for p in pods}
-    assert world.status["issued"] == {"ordinals": "", "templates": []}, (
+    assert world.status["memory"]["issued"] == {"ordinals": "", "templates": []}, (
         "what the acknowledgement says; no round has seen a pod"
     )
-
-
-@up(team=BY_HAND)
-async def test_a_team_whose_ids_are_not_exclusive_does_not_declare_it_again(world: World) -> None:
-    """A StaticGroup that is made again while a process of a vanished pod runs is made without `assumeExclusive`."""
-    world.users.delete_group(NAMESPACE, GROUP)
-    create_group_again(world)
-    assert world.server.list(STATIC_GROUPS)[0]["spec"]["assumeExclusive"]
-    node = some(world.kubernetes.node_of(NAMESPACE, f"{WORKLOAD}-2"))
-    heirs.lose_pod(world, node, f"{WORKLOAD}-2")
-    world.users.delete_group(NAMESPACE, GROUP)
-    create_group_again(world)
-    assert not world.server.list(STATIC_GROUPS)[0]["spec"]["assumeExclusive"]
 
 
 @up(watched=25)

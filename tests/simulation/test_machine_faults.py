@@ -39,7 +39,7 @@ def runs(world: World, found: Json, host: str = "") -> bool:
 
 def held_by(world: World) -> set[str]:
     """Return the reasons for which members are held or doubted."""
-    return {e["reason"] for team in world.teams for e in world.status_of(team).get("exceptions") or []}
+    return {e["reason"] for team in world.teams for e in world.status_of(team).get("issues") or []}
 
 
 def removed(world: World) -> int:

@@ -45,7 +45,8 @@ def put_back_without_owners(world: World, older: Json) -> None:
 
 def seats_edited(world: World, older: Json) -> None:
     """A user removes suspects and carriers, and leaves the other fields."""
-    write_status(world, {**_present(world)["status"], "suspects": [], "seats": []})
+    status = _present(world)["status"]
+    write_status(world, {**status, "memory": {**status["memory"], "suspects": [], "seats": []}})
 
 
 def lease_deleted(world: World, older: Json) -> None:
@@ -101,7 +102,7 @@ async def test_a_member_that_is_held_is_held_on_whatever_becomes_of_the_memory(
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await asyncio.sleep(2 * HELD_FOR_S)
     assert any(p.pod_uid == lost for p in world.processes.running())
-    assert ANY_REASON & {e["reason"] for e in world.status["exceptions"]}
+    assert ANY_REASON & {e["reason"] for e in world.status["issues"]}
     assert world.safety.removals == 0
 
 
@@ -154,5 +155,5 @@ async def test_a_standby_that_takes_over_knows_the_members_of_before(world: Worl
     assert world.leader() not in (None, holder)
     world.users.scale(NAMESPACE, WORKLOAD, 2)
     await asyncio.sleep(2 * HELD_FOR_S)
-    assert "Suspect" in {e["reason"] for e in world.status["exceptions"]}
+    assert "Suspect" in {e["reason"] for e in world.status["issues"]}
     assert world.safety.removals == 0

@@ -83,7 +83,7 @@ def test_a_round_that_skips_planning_would_have_found_nothing(found: list[tuple[
         await asyncio.sleep(400)
 
     in_world(test)
-    late = {"conditions", "members", "exceptions"}
+    late = {"conditions", "members", "issues"}
     other = [(at_s, names) for at_s, names in found if not set(names) <= late]
     aged = [at_s for at_s, names in found if names]
     assert len(found) > 5

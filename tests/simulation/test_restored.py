@@ -55,7 +55,7 @@ async def test_a_pod_that_came_after_the_backup_and_is_forgotten_keeps_its_membe
     await asyncio.sleep(300)
     assert lives()
     assert world.safety.removals == 0
-    (held,) = world.status["exceptions"]
+    (held,) = world.status["issues"]
     assert held["reason"] == "JoinedBeforeWatch"
 
 
@@ -99,4 +99,4 @@ async def test_a_node_that_a_restored_etcd_does_not_have_proves_no_end(
     await asyncio.sleep(300)
     assert running.is_alive
     assert len(world.members()) == 3
-    assert "Suspect" in {e["reason"] for e in world.status["exceptions"]}
+    assert "Suspect" in {e["reason"] for e in world.status["issues"]}

@@ -77,9 +77,9 @@ async def _rolled(settings: WorldSettings, seed: int, between: Callable[[World, 
         await asyncio.sleep(PODS * (settings.startup_s[1] + 20))
         await world.until(world.is_settled, 600, "the roll is over")
         found.rebalances.append(world.meter.rebalances - before)
-        found.timeouts.append(world.status["timeout"])
+        found.timeouts.append(world.status["sessionTimeout"] | world.status["memory"]["timeout"])
     watch.cancel()
-    found.absences = world.status["absences"]
+    found.absences = world.status["memory"]["absences"]
     found.conditions = {c["type"]: (c["status"], c["reason"], c["message"]) for c in world.status["conditions"]}
     found.group_config = dict(world.kafka.group_configs.get(GROUP, {}))
     found.alterations = [values for o in world.operators for _, values in o.gateway.alterations]
@@ -125,7 +125,7 @@ def test_after_two_rolls_the_third_is_covered_by_at_most_twice_the_longest_seen(
     assert 20 < longest_s < 50
     assert found.rebalances[2] == 0
     two = found.timeouts[1]
-    assert two["basis"] == "LongestAbsence"
+    assert two["why"].startswith("the longest of 10 measured absences")
     wanted_ms = two["nextMs"]
     assert longest_s * 1000 < wanted_ms <= quantised(int(2 * longest_s * 1000))  # in steps of 5 s
     assert found.conditions["TimeoutSufficient"][:2] == ("True", "TimeoutFits")

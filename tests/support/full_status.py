@@ -9,8 +9,7 @@ from pydantic import BaseModel
 
 from staticgroup.api.names import INSTANCE_ID_ANNOTATION
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
-from staticgroup.api.resources import durable
-from staticgroup.api.resources import members as internal
+from staticgroup.api.resources import injected, memory
 from staticgroup.api.resources import status as api
 from staticgroup.api.resources.absences import Absences, CauseOfAbsences
 from staticgroup.api.schema import Condition, with_conditions
@@ -34,38 +33,44 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
     def so_many(most: int) -> int:
         return most if is_crowded else FEW
 
-    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(internal.SEATS_MAX))]
+    ids = [f"orders-consumer-{number}.3fa9c1d2" for number in range(so_many(memory.SEATS_MAX))]
     return api.StaticGroupStatus(
         observed_generation=3,
-        static_group_uid="0b6f4e2c-9d3a-4a55-8f0e-6a1d2c3b4e5f",
         conditions=_conditions(),
         protocol=api.GroupProtocol.CONSUMER,
         group_state="Stable",
-        columns=api.Columns(members="3/4", timeout="45s"),
-        injected=_injected(so_many(durable.INJECTED_IDS_MAX), so_many(durable.INJECTED_ENV_MAX)),
-        issued=durable.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(durable.TEMPLATES_MAX)),
+        injected=_injected(so_many(injected.INJECTED_IDS_MAX), so_many(injected.INJECTED_ENV_MAX)),
         members=api.MembersStatus(expected=4, joined=3, away=1, missing=1, departed=1, foreign=1, dynamic=1, conflicting=1),
-        exceptions=[_exception(i) for i in ids[: api.EXCEPTIONS_MAX]],
-        settling=[_settling(i) for i in ids[: durable.SETTLING_MAX]],
+        issues=[_issue(i) for i in ids[: api.ISSUES_MAX]],
         last_removal=api.LastRemoval(
             at=T0, instance_id=ids[0], member_id=MEMBER_ID, evidence="e" * 300, reason="scaled 5→4", count=2
         ),
-        timeout=_timeout(), absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
-        unread_topics=api.UnreadTopicsStatus(
-            topics=["payments"] * so_many(api.UNREAD_TOPICS_MAX), since=T0, rebalanced_for=["refunds"], rebalanced_at=LATER
+        session_timeout=api.SessionTimeoutStatus(
+            summary="45s→50s", seconds=45, longest_seconds=60, next_seconds=50, recommended_seconds=50, unknown_pods=1,
+            source=api.TimeoutSource.BROKER, why="w" * 300,
         ),
-        left_on_close=api.LeftOnCloseStatus(instance_id=ids[0], pod_name="p", at=T0, count=2),
         connect=api.Connect(
-            connectors=3, tasks=12, unknown=1, rebalance_delay_ms=60_000, waiting=4,
+            connectors=3, tasks=12, unknown=1, rebalance_delay_seconds=60, waiting=4,
             workers=[
                 api.ConnectWorker(instance_id=i, connectors=1, tasks=4) for i in ids[: so_many(api.CONNECT_WORKERS_MAX)]
             ],
         ),
-        watch="2026-01-02T03:04:05.3f2b0a52.9c11",
-        seal="5ea1ed5ea1ed5ea1",
-        seats=[_seat(n, i) for n, i in enumerate(ids)],
-        suspects=[_suspect(n, i) for n, i in enumerate(ids[: internal.SUSPECTS_MAX])],
-        writer=api.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
+        memory=memory.StatusMemory(
+            static_group_uid="0b6f4e2c-9d3a-4a55-8f0e-6a1d2c3b4e5f",
+            issued=memory.Issued(ordinals="0-4,7", templates=["{podName}"] * so_many(memory.TEMPLATES_MAX)),
+            settling=[_settling(i) for i in ids[: memory.SETTLING_MAX]],
+            timeout=memory.TimeoutMemory(own_ms=50_000, written_ms=60_000, next_ms=50_000),
+            absences=_absences(so_many(len(Cause)), so_many(SAMPLES_MAX)),
+            unread_topics=memory.UnreadTopicsMemory(
+                topics=["payments"] * so_many(memory.UNREAD_TOPICS_MAX), since=T0, rebalanced_for=["refunds"], rebalanced_at=LATER
+            ),
+            left_on_close=memory.LeftOnCloseMemory(instance_id=ids[0], pod_name="p", at=T0, count=2),
+            watch="2026-01-02T03:04:05.3f2b0a52.9c11",
+            seal="5ea1ed5ea1ed5ea1",
+            seats=[_seat(n, i) for n, i in enumerate(ids)],
+            suspects=[_suspect(n, i) for n, i in enumerate(ids[: memory.SUSPECTS_MAX])],
+            writer=memory.Writer(lease_uid="3f2b0a52-8f5e-4b0e-9d07-0b2f5a1c9c11", lease_transitions=7),
+        ),
     )  # fmt: skip
 
 
@@ -86,63 +91,51 @@ def _conditions() -> list[Condition]:
     return list(with_conditions((), found, observed_generation=1, now=T0))
 
 
-def _injected(ids: int, env: int) -> durable.InjectedStatus:
-    return durable.InjectedStatus(
+def _injected(ids: int, env: int) -> injected.InjectedStatus:
+    return injected.InjectedStatus(
         scope="3fa9c1d2",
-        method=durable.InjectedMethod.POLICY,
+        method=injected.InjectedMethod.POLICY,
         id_template="{podName}.3fa9c1d2",
         session_timeout_ms=45_000,
         container="app",
-        ids=[durable.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
+        ids=[injected.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
-            durable.InjectedEnv(
+            injected.InjectedEnv(
                 container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}"
             )
             for n in range(env)
         ],
-        worker=durable.InjectedWorker(
+        worker=injected.InjectedWorker(
             container="app", agent=True, options_may_be_absent=True, host_variable="ADVERTISED_HOST_NAME"
         ),
     )
 
 
-def _exception(instance_id: str) -> api.MemberException:
-    return api.MemberException(
-        instance_id=instance_id, pod_name="p", kind=api.ExceptionKind.SUSPECT, reason="EndNotSeen", message="m" * 300,
+def _issue(instance_id: str) -> api.MemberIssue:
+    return api.MemberIssue(
+        instance_id=instance_id, pod_name="p", kind=api.IssueKind.SUSPECT, reason="EndNotSeen", message="m" * 300,
         since=T0,
     )  # fmt: skip
 
 
-def _seat(number: int, instance_id: str) -> internal.SeatMember:
+def _seat(number: int, instance_id: str) -> memory.SeatMember:
     """Every other one may be held by a pod that was not seen."""
     own = f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}"
     carriers = [own] if number % 2 == 0 else [own, UNSEEN]
-    return internal.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)
+    return memory.SeatMember(id=instance_id, member="0123456789abcdef", first_seen=T0, carriers=carriers)
 
 
-def _suspect(number: int, instance_id: str) -> internal.SuspectStatus:
-    return internal.SuspectStatus(
+def _suspect(number: int, instance_id: str) -> memory.SuspectStatus:
+    return memory.SuspectStatus(
         uid=f"3f2b0a52-8f5e-4b0e-9d07-{number:012d}", pod=f"orders-consumer-{number}", namespace="elsewhere",
         ids=[instance_id], since=T0, node="node", provider="aws", machine="0123456789abcdef", lost_run=True, addresses=["10.0.0.7"],
     )  # fmt: skip
 
 
-def _settling(instance_id: str) -> durable.Settling:
-    return durable.Settling(
+def _settling(instance_id: str) -> memory.Settling:
+    return memory.Settling(
         instance_id=instance_id, member_id=MEMBER_ID, coordinator="1 (b:9092)", acknowledged_at=T0, attempts=2,
         absent_since=T0, settled_at=LATER,
-    )  # fmt: skip
-
-
-def _timeout() -> api.Timeout:
-    return api.Timeout(
-        effective_ms=45_000, effective_max_ms=60_000, next_ms=50_000, own_ms=50_000, written_ms=60_000, unknown_pods=1,
-        recommended=api.Recommended(
-            lower_ms=1, target_ms=2, upper_ms=3, uncapped_ms=4, source=api.RecommendationSource.FLEET,
-            valid_until=LATER, reasons=["TooYoung"],
-        ),
-        samples=7, source=api.TimeoutSource.BROKER, basis="OrderStatistic", why="w" * 300, broker_min_ms=45_000,
-        broker_max_ms=60_000,
     )  # fmt: skip
 
 

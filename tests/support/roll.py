@@ -301,7 +301,7 @@ class Roll:
         return Figures(
             lasts_s=ended_s - begun_s, lease_writes=len(lease), status_writes=len(statuses), oldest_s=max(ages),
             busiest_s=max(sum(at <= other < at + 10 for other in written) for at in written) / 10,
-            remembered=sum(len(s["carriers"]) == 1 for n in range(self.scene.groups) for s in self._status(n)["seats"]),
+            remembered=sum(len(s["carriers"]) == 1 for n in range(self.scene.groups) for s in self._status(n)["memory"]["seats"]),
         )  # fmt: skip
 
 

@@ -301,8 +301,6 @@ def fleet_timeout(record: Recommendation) -> FleetTimeout:
     return FleetTimeout(
         setting=record.setting.value,
         recommended_ms=record.recommended_ms,
-        lower_ms=record.lower_ms,
-        upper_ms=record.upper_ms,
         uncapped_ms=record.uncapped_ms,
         stops=record.evidence.stops,
         method=record.evidence.method.value,

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from staticgroup.api.ordinals import Ordinals
+from staticgroup.api.resources.memory import StatusMemory
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
-from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.core.group import GroupType, GroupView, MemberView
@@ -22,7 +22,7 @@ from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.core.plan import members_after, plan
 from staticgroup.core.protocols import role_of
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, RemovalRecord, SeatMemory, Snapshot
-from staticgroup.core.status import durable
+from staticgroup.core.status import memory as status_memory
 from staticgroup.core.workload import WorkloadView
 from staticgroup.runtime.members import SightGatherer
 
@@ -294,8 +294,8 @@ class Product:
         found = self._written.get(number)
         if found is None:
             members = self._members[number]
-            status = StaticGroupStatus(**durable.wire_members(NAMESPACE, members))
-            found = self._written[number] = self._number(durable.members_from(NAMESPACE, status))
+            status = StatusMemory(**status_memory.wire_members(NAMESPACE, members))
+            found = self._written[number] = self._number(status_memory.members_from(NAMESPACE, status))
         return found
 
 

@@ -10,7 +10,6 @@ from ..kubernetes.node.kubelet import Kubelet
 from ..kubernetes.objects import PODS, STATEFULSETS, STATIC_GROUPS
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .heirs import find_again, lose_pod, wait_for_heir
-from .people import create_group_again
 from .registry import Heal, attempt, each, fault, wait_for
 
 PUBLISHED_WITHIN_S = 60.0
@@ -26,7 +25,7 @@ def workload_comes_while_no_operator_lives(world: World, rng: Random) -> Heal:
         attempt(lambda: world.users.delete_workload(NAMESPACE, WORKLOAD))
         await asyncio.sleep(rng.uniform(20, 30))
         if world.server.get(STATIC_GROUPS, NAMESPACE, GROUP) is None:
-            create_group_again(world)
+            world.create_group()
         await come_unseen(world, rng, lost)
 
     world.loop.spawn(act(), name="unseen workload")

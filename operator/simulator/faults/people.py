@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from random import Random
 
-from ..kubernetes.objects import PODS, uid_of
 from ..world.world import GROUP, NAMESPACE, World
 from .registry import Heal, attempt, fault
 
@@ -27,20 +26,4 @@ def mode_is_observe(world: World, rng: Random) -> Heal:
 def group_is_created_again(world: World, rng: Random) -> Heal:
     """The StaticGroup is deleted and created again under the same name."""
     attempt(lambda: world.users.delete_group(NAMESPACE, GROUP))
-    return lambda: attempt(lambda: create_group_again(world))
-
-
-def create_group_again(world: World) -> None:
-    """Create the first team's StaticGroup again; without `assumeExclusive` where that is false.
-
-    It is false where a process runs on after its pod is gone.
-    """
-    present = {uid_of(pod) for pod in world.server.list(PODS)}
-    are_gone_pods_dead = all(p.pod_uid in present for p in world.processes.running() if world.ids_of(p))
-    is_exclusive = bool(world.team.spec.get("assumeExclusive"))
-    if is_exclusive and not are_gone_pods_dead:
-        world.create_group(assumeExclusive=False)
-        return
-    if is_exclusive:
-        world.truth.prove_ends_of_gone_pods()
-    world.create_group()
+    return lambda: attempt(world.create_group)

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.api.resources.kafkaconnection import Connection, KafkaConnection
 from staticgroup.api.resources.staticgroup import StaticGroup
 

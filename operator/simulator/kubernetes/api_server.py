@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from staticgroup.api.names import FIELD_MANAGER
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 
 from . import admission
 from .field_owners import with_owner_of_history, with_owners

@@ -130,17 +130,6 @@ class GroundTruth:
         }
         observers.append(self._observe)
 
-    def prove_ends_of_gone_pods(self) -> None:
-        """Count every pod that is gone as ended, because a new StaticGroup sets `assumeExclusive`.
-
-        Notes
-        -----
-        The memory of the StaticGroup before is gone with it, so no other proof of their ends can exist.
-        S1 still asks whether a process lives.
-        """
-        for pod in self.pods.values():
-            pod.has_proof = pod.has_proof or pod.is_gone
-
     # what oracles ask -----------------------------------------------------------------------------------------------
 
     def is_alive(self, member_id: str) -> bool:

@@ -14,7 +14,6 @@ from random import Random
 from typing import Final
 
 from ..faults.heirs import find_again, lose_pod
-from ..faults.people import create_group_again
 from ..faults.registry import attempt, wait_for
 from ..kubernetes.objects import STATIC_GROUPS, merged
 from ..world.teams import Team
@@ -75,7 +74,7 @@ class Repository:
         for happens in rng.sample(self._happenings(), rng.randint(0, 2)):
             happens()
         await asyncio.sleep(rng.uniform(0.5, 40))
-        attempt(lambda: create_group_again(world))
+        attempt(world.create_group)
         await asyncio.sleep(rng.uniform(0, 20))
         wanted = len(world.truth.desired(WORKLOAD, NAMESPACE))
         if rng.random() < 0.6 and wanted > 1:

@@ -31,7 +31,7 @@ QUIET_S = 60.0
 """At the end: time in which nothing may be written to Kafka."""
 UNTIL_S = 20_000.0
 HELD = ("Held", "Suspect", "Zombie")
-"""Kinds of exceptions in the status by which the operator says that it lets a departed member be."""
+"""Kinds of issues in the status by which the operator says that it lets a departed member be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +100,8 @@ class _Schedule:
         world = self.world
         while True:
             await asyncio.sleep(10)
-            exceptions = [e for team in world.teams for e in world.status_of(team).get("exceptions") or []]
-            held = [e for e in exceptions if e.get("kind") in HELD]
+            issues = [e for team in world.teams for e in world.status_of(team).get("issues") or []]
+            held = [e for e in issues if e.get("kind") in HELD]
             held_ids = {e.get("instanceId") for e in held}
             self.held_by |= {str(e.get("reason")) for e in held}
             members = world.members()

@@ -149,7 +149,7 @@ class _Telling:
         self._seen = dict(owned)
 
     def _note_holds(self, world: World, at_s: float) -> None:
-        for held in world.status.get("exceptions") or []:
+        for held in world.status.get("issues") or []:
             key = (str(held.get("instanceId")), str(held.get("reason")))
             if held.get("instanceId") and key not in self._held:
                 self._held.add(key)

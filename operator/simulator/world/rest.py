@@ -49,7 +49,7 @@ def _endless(world: World) -> frozenset[str]:
     coordinator, members = world.kafka.coordinator(GROUP), world.members()
     if not isinstance(coordinator.groups.get(GROUP), ConsumerGroup):
         return frozenset()
-    reported = {e.get("instanceId") for t in world.teams for e in world.status_of(t).get("exceptions") or []}
+    reported = {e.get("instanceId") for t in world.teams for e in world.status_of(t).get("issues") or []}
     timers = coordinator.timers
     return frozenset(
         i for i, m in members.items() if i in reported and timers.deadline_ms(("consumer-session", GROUP, m)) is None

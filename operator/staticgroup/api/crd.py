@@ -38,15 +38,16 @@ Column = tuple[str, str, str, str, int]
 
 _TIMEOUT_COLUMN: Final = "Session timeout in force, and the next pods' after an arrow when it differs."
 _GROUP_COLUMNS: Final[tuple[Column, ...]] = (
+    ("Mode", "string", ".spec.mode", "Manage, Observe or Suspended.", 0),
     ("Group", "string", ".spec.groupId", "Kafka's group.", 0),
-    ("Protocol", "string", ".status.protocol", "Group protocol.", 0),
     ("Workload", "string", ".spec.workloadRef.name", "StatefulSet.", 0),
     ("Expected", "integer", ".status.members.expected", "Members that the replicas call for.", 0),
     ("Joined", "integer", ".status.members.joined", "Expected members in the group.", 0),
     ("Departed", "integer", ".status.members.departed", "Members no longer wanted.", 0),
-    ("Timeout", "string", ".status.columns.timeout", _TIMEOUT_COLUMN, 0),
+    ("Timeout", "string", ".status.sessionTimeout.summary", _TIMEOUT_COLUMN, 0),
     ("Ready", "string", '.status.conditions[?(@.type=="Ready")].status', "Whether all is well.", 0),
     ("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', "Cause of Ready.", 1),
+    ("Protocol", "string", ".status.protocol", "Group protocol.", 1),
     ("Age", "date", ".metadata.creationTimestamp", "Time since creation.", 0),
 )
 _CONNECTION_COLUMNS: Final[tuple[Column, ...]] = (

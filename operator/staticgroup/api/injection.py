@@ -16,7 +16,7 @@ from typing import Final
 from . import names
 from .identifiers import numbered_suffixes
 from .resources.client import NUMBERS_ITS_MEMBERS, Client, ClientType, EnvEntry
-from .resources.durable import (
+from .resources.injected import (
     INJECTED_VALUE_MAX,
     InjectedEnv,
     InjectedId,

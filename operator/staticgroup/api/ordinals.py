@@ -13,7 +13,7 @@ from typing import Final, Self
 
 INT32_MAX: Final = 2**31 - 1
 ORDINALS_TEXT_MAX: Final = 1024
-"""Characters of `Ordinals.text`: what the schema of `status.issued.ordinals` takes."""
+"""Characters of `Ordinals.text`: what the schema of `status.memory.issued.ordinals` takes."""
 
 
 @dataclass(frozen=True, slots=True)

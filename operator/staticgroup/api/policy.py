@@ -45,7 +45,8 @@ _HAS_ORDINAL: Final = (
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
 _ISSUED: Final = (
     "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy' && "
-    "(!has(params.status.staticGroupUid) || params.status.staticGroupUid == params.metadata.uid)"
+    "(!has(params.status.memory) || !has(params.status.memory.staticGroupUid) || "
+    "params.status.memory.staticGroupUid == params.metadata.uid)"
 )
 _ID: Final = (
     "params.status.injected.idTemplate.replace('{podName}', object.metadata.name)"

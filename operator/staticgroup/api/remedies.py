@@ -1,6 +1,6 @@
 """What a person may do about a problem: each remedy is worded once, for all that report the problem.
 
-The one idea: conditions, exceptions, `explain`, `doctor` and the commands word one problem differently, but its remedy
+The one idea: conditions, issues, `explain`, `doctor` and the commands word one problem differently, but its remedy
 alike, so that a reader recognizes it. A remedy is a clause that ends in the command to type, if there is one; nothing
 follows a command, not even a full stop.
 """

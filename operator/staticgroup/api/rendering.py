@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from . import names
 from .policy import AGENT_OPTION, CONTAINERS_MAX
-from .resources.durable import InjectedMethod
+from .resources.injected import InjectedMethod
 from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]
@@ -61,7 +61,7 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     status = group.get("status") or {}
     injected = status.get("injected") or {}
     # A status that was restored from a backup is another StaticGroup's until its operator has looked.
-    is_its_own = status.get("staticGroupUid") in (None, group.get("metadata", {}).get("uid"))
+    is_its_own = (status.get("memory") or {}).get("staticGroupUid") in (None, group.get("metadata", {}).get("uid"))
     return is_owned and is_managed and is_its_own and injected.get("method") == method.value
 
 

@@ -107,6 +107,7 @@ MemberIdText = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 Count = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Generation = Annotated[int, Field(ge=0, le=INT64_MAX)]
 TimeoutMs = Annotated[int, Field(ge=0, le=TIMEOUT_MS_MAX)]
+Seconds = Annotated[int, Field(ge=0, le=INT32_MAX)]
 
 NULLABLE: Final[dict[str, Any]] = {"nullable": True}
 SET: Final[dict[str, Any]] = {LIST_TYPE: "set"}

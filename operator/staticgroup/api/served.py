@@ -24,7 +24,7 @@ def lacking(written: Schema, served: Schema) -> tuple[str, ...]:
 
     Returns
     -------
-    Paths such as `status.suspects[].lostRun`, with the value or bound where the field is there; empty
+    Paths such as `status.memory.suspects[].lostRun`, with the value or bound where the field is there; empty
     when everything is taken.
     """
     status = (served.get("properties") or {}).get("status")

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from .api_server import Json
-from .status_table import ASK_DOCTOR, age, exception_lines, is_stale
+from .status_table import ASK_DOCTOR, age, is_stale, issue_lines
 
 SHOWN_MAX: Final = 50
 _NOBODY: Final = {
@@ -30,10 +30,11 @@ def explanation_of(body: Json, now: datetime) -> Iterator[str]:
     for each in status.get("conditions") or ():
         state = f"{each.get('status')} ({each.get('reason')}) for {age(str(each.get('lastTransitionTime')), now)}"
         yield f"{each.get('type')}: {state}. {each.get('message', '')}".rstrip()
-    exceptions = status.get("exceptions") or []
-    yield "Exceptions:" if exceptions else "Exceptions: none."
-    yield from (f"  {line}" for line in exception_lines(exceptions, len(exceptions)))
-    for each in status.get("settling") or ():
+    issues = status.get("issues") or []
+    yield "Issues:" if issues else "Issues: none."
+    yield from (f"  {line}" for line in issue_lines(issues, len(issues)))
+    memory = status.get("memory") or {}
+    for each in memory.get("settling") or ():
         if not each.get("settledAt"):
             attempt = f"attempt {each.get('attempts')}; not yet seen to last"
             yield f"Verifying: {each.get('instanceId')} was removed, {attempt}."
@@ -41,7 +42,7 @@ def explanation_of(body: Json, now: datetime) -> Iterator[str]:
     if last:
         why = f"{last.get('reason')}; {last.get('evidence') or 'no evidence was written'}"
         yield f"Last removal: {last.get('instanceId')} {age(str(last.get('at')), now)} ago: {why}."
-    yield from _memory(status, now)
+    yield from _memory(memory, now)
 
 
 def _world(spec: Json, status: Json) -> Iterator[str]:
@@ -56,16 +57,15 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
         yield "Identity: no id has been issued yet."
     else:
         yield f"Identity: {injected.get('idTemplate')}, injected by {injected.get('method')}."
-    timeout = status.get("timeout")
+    timeout = status.get("sessionTimeout")
     if timeout:
-        now = (status.get("columns") or {}).get("timeout", "unknown")
-        why = f" ({timeout['basis']}): {timeout.get('why', '')}" if timeout.get("basis") else ""
-        yield f"Session timeout: {now}, from {timeout.get('source', 'unknown')}{why}."
+        why = f": {timeout['why']}" if timeout.get("why") else ""
+        yield f"Session timeout: {timeout.get('summary', 'unknown')}, from {timeout.get('source', 'unknown')}{why}."
 
 
-def _memory(status: Json, now: datetime) -> Iterator[str]:
+def _memory(memory: Json, now: datetime) -> Iterator[str]:
     """Say which pods may hold each member, those first whose end may be unseen, and which pods may live unseen."""
-    suspects = {str(each.get("uid")): each for each in status.get("suspects") or ()}
+    suspects = {str(each.get("uid")): each for each in memory.get("suspects") or ()}
 
     def named(uid: str) -> str:
         if uid in suspects:
@@ -75,7 +75,7 @@ def _memory(status: Json, now: datetime) -> Iterator[str]:
     def is_certain(seat: Json) -> bool:
         return not any(uid in suspects or uid in _NOBODY for uid in seat.get("carriers") or ())
 
-    seats = sorted(status.get("seats") or (), key=is_certain)
+    seats = sorted(memory.get("seats") or (), key=is_certain)
     if seats:
         yield f"Members, {len(seats)}, each with those that were there when it joined and have not ended:"
     for seat in seats[:SHOWN_MAX]:

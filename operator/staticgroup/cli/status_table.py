@@ -8,7 +8,7 @@ from datetime import datetime
 from .api_server import Json
 
 ASK_DOCTOR = "kubectl staticgroup doctor"
-EXCEPTIONS_SHOWN_MAX = 20
+ISSUES_SHOWN_MAX = 20
 _COLUMNS = ("NAMESPACE", "NAME", "GROUP", "MODE", "EXPECTED", "JOINED", "DEPARTED", "TIMEOUT", "READY", "REASON", "AGE")
 
 
@@ -37,8 +37,8 @@ def summary_of(body: Json) -> Json:
         "message": ready.get("message"),
         "specSeen": not is_stale(body),
         "members": status.get("members") or {},
-        "timeout": (status.get("columns") or {}).get("timeout"),
-        "exceptions": status.get("exceptions") or [],
+        "timeout": (status.get("sessionTimeout") or {}).get("summary"),
+        "issues": status.get("issues") or [],
         "notSo": [{key: each.get(key) for key in ("type", "reason", "message")} for each in not_so],
     }
 
@@ -56,7 +56,7 @@ def age(since: str, now: datetime) -> str:
 
 
 def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
-    """Yield a table as kubectl prints one, then a paragraph on each StaticGroup that is not Ready or has exceptions."""
+    """Yield a table as kubectl prints one, then a paragraph on each StaticGroup that is not Ready or has issues."""
     summaries = [(summary_of(body), body["metadata"].get("creationTimestamp")) for body in bodies]
     summaries.sort(key=lambda each: (each[0]["namespace"], each[0]["name"]))
     rows: list[tuple[str, ...]] = [_COLUMNS]
@@ -70,21 +70,21 @@ def lines_of(bodies: Iterable[Json], now: datetime) -> Iterator[str]:
     for cells in rows:
         yield "   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
     for row, _ in summaries:
-        exceptions = row["exceptions"]
-        if row["ready"] == "True" and not exceptions and row["specSeen"] and not row["notSo"]:
+        issues = row["issues"]
+        if row["ready"] == "True" and not issues and row["specSeen"] and not row["notSo"]:
             continue
         yield ""
         yield f"{row['namespace']}/{row['name']}: {row['reason']}: {row['message']}"
         if not row["specSeen"]:
             yield "  the spec was edited since; the operator has not read it yet"
         yield from (f"  {each['type']}: False ({each['reason']}). {each['message']}" for each in row["notSo"])
-        yield from (f"  {line}" for line in exception_lines(exceptions, EXCEPTIONS_SHOWN_MAX))
+        yield from (f"  {line}" for line in issue_lines(issues, ISSUES_SHOWN_MAX))
 
 
-def exception_lines(exceptions: Sequence[Json], most: int) -> Iterator[str]:
-    """Yield a line for each exception, at most `most`, then how many more there are."""
-    for each in exceptions[:most]:
+def issue_lines(issues: Sequence[Json], most: int) -> Iterator[str]:
+    """Yield a line for each issue, at most `most`, then how many more there are."""
+    for each in issues[:most]:
         about = each.get("instanceId") or each.get("podName") or "the group"
         yield f"{each.get('kind')}: {about} ({each.get('reason')}): {each.get('message')}"
-    if len(exceptions) > most:
-        yield f"... and {len(exceptions) - most} more"
+    if len(issues) > most:
+        yield f"... and {len(issues) - most} more"

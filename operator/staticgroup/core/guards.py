@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ..api import remedies
 from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
-from ..api.resources.status import ExceptionKind
+from ..api.resources.status import IssueKind
 from .evidence.chain import KnownPod, PodState
 from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
@@ -67,8 +67,8 @@ TRANSIENT_GUARDS = frozenset(
 
 _EXPIRES: Final = "the member leaves when its session expires"
 _KINDS: Final = {
-    Guard.CONFLICT: ExceptionKind.CONFLICTING,
-    Guard.DUPLICATE: ExceptionKind.CONFLICTING,
+    Guard.CONFLICT: IssueKind.CONFLICTING,
+    Guard.DUPLICATE: IssueKind.CONFLICTING,
 }
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
@@ -336,7 +336,7 @@ def held(candidate: Candidate, hit: Hit) -> Finding:
     """Word why a removal is held back."""
     seat = candidate.seat
     return Finding(
-        kind=next((kind for guard, kind in _KINDS.items() if guard is hit.guard), ExceptionKind.HELD),
+        kind=next((kind for guard, kind in _KINDS.items() if guard is hit.guard), IssueKind.HELD),
         reason=hit.guard.value,
         sentence=hit.sentence,
         remedy=hit.remedy,

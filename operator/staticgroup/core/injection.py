@@ -16,7 +16,7 @@ from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, re
 from ..api.injection import env_entries, injector, options_may_be_absent
 from ..api.names import AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
 from ..api.resources.client import ClientType
-from ..api.resources.durable import InjectedMethod
+from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .containers import consumer_container
 from .group import GroupView
@@ -124,7 +124,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
         injected=injected,
-        watch=_first_watch(spec, snapshot, scope, template) if before is None else "",
+        watch=_first_watch(spec, snapshot, scope) if before is None else "",
         templates=templates,
         verdict=verdict,
         message=message,
@@ -230,35 +230,19 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
     )
 
 
-def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> str:
-    """Return the name of the watch that saw every carrier of the ids acknowledged now; "" where there may be others.
+def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str) -> str:
+    """Return the name of the watch that saw every carrier of the ids issued now; "" where there may be others.
 
-    Ids that pods carry although no memory says that they were issued, because it was lost, may be older than it. Once
-    the StaticGroup is older than `settle`, no id counts as new.
+    An id with a scope is issued by nobody else and never before, under whatever template. One that a pod or a member
+    has all the same is explained by a history that was lost only, as is a StaticGroup that is older than `settle`. Ids
+    without a scope may be held by processes that nobody saw, such as one of a pod that was deleted by force.
     """
-    is_young = snapshot.age_s < snapshot.settle_least_s
-    is_new = is_young and not _is_carried(spec, snapshot, scope, template)
-    return snapshot.watch if is_new else ""
-
-
-def _is_carried(spec: StaticGroupSpec, snapshot: Snapshot, scope: str, template: str) -> bool:
-    """True when a pod or a member has an id that only a forgotten history of this StaticGroup explains.
-
-    An id with the scope is issued by nobody else and never before, under whatever template. Ids without a scope may be
-    older than the StaticGroup, whose user has said that no leftover holds them (`assumeExclusive`); but a pod that
-    is younger than the StaticGroup belongs to a history that is missing.
-    """
-    if "{scope}" in spec.template:
-        members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
-        held = {m.instance_id for m in members if m.instance_id is not None}
-        return any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
-    try:
-        scheme = scheme_of(spec, template)
-    except AmbiguousIdentityError:
-        return False  # nothing is decided about such ids
-    younger = [p for p in snapshot.known if p.created_at_s > snapshot.created_at_s]
-    added = {"", *scheme.suffixes}  # a pod carries the id that its client appends to
-    return any(scheme.ordinal_of(i + a) is not None for p in younger for i in p.instance_ids for a in added)
+    if "{scope}" not in spec.template or snapshot.age_s >= snapshot.settle_least_s:
+        return ""
+    members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
+    held = {m.instance_id for m in members if m.instance_id is not None}
+    is_carried = any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))
+    return "" if is_carried else snapshot.watch
 
 
 def _verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:

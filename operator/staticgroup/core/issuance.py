@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, TooManyIdsError
 from ..api.ordinals import Ordinals
 from ..api.resources.client import ClientType
-from ..api.resources.durable import InjectedMethod
+from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import StaticGroupSpec
 from .ids.naming import Naming, naming_of, naming_or_none
 from .injection import InjectionPlan, InjectionVerdict, plan_injection

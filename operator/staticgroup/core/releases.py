@@ -24,7 +24,7 @@ from typing import Final
 
 from ..api import remedies
 from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
-from ..api.resources.status import ExceptionKind
+from ..api.resources.status import IssueKind
 from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
@@ -336,7 +336,7 @@ def _finding(c: Crash, hit: Hit) -> Finding:
     may_act = is_certain and c.spec.mode is Mode.MANAGE
     advise = remedies.let_in if may_act else remedies.wait_for_session
     return Finding(
-        kind=ExceptionKind.MISSING,
+        kind=IssueKind.MISSING,
         reason=hit.guard.value,
         sentence=sentence if is_certain else f"may be held by a process that ended at {ended_at}: {hit.sentence}",
         remedy=hit.remedy or advise(c.snapshot.namespace, c.pod.pod_name),

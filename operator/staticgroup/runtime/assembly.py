@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..api.resources.status import Writer
+from ..api.resources.memory import Writer
 from ..kafka.gateway import KioGateway
 from ..kafka.login.shared_credentials import SharedCredentials
 from ..kube.gateway import AioKubeGateway

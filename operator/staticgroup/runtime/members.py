@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from ..api.resources.members import SUSPECT_IDS_MAX
+from ..api.resources.memory import SUSPECT_IDS_MAX
 from ..core.evidence.chain import KnownPod, PodState
 from ..core.evidence.pod import CLOCKS_APART_S, NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView

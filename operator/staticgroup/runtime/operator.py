@@ -12,7 +12,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from ..api.resources.status import Writer
+from ..api.resources.memory import Writer
 from ..kafka.gateway import KioGateway
 from ..kube.pods.position import WatchPosition
 from ..kube.problem import KubeProblem

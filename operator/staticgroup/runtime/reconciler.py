@@ -22,7 +22,7 @@ from ..core.members.memory import without_ended
 from ..core.outcomes import Executed
 from ..core.plan import Plan, Survey, decide
 from ..core.snapshot import Snapshot
-from ..core.status.durable import history_from, wire_members
+from ..core.status.memory import history_from, wire_members, with_memory
 from ..core.status.projection import project, suspended_conditions
 from .connections.connections import may_be_exclusive
 from .executor import Executor
@@ -93,7 +93,7 @@ class Reconciler:
             # Slow brokers may cut each round, and the watch's position waits until the status shows all suspects.
             revision, remembered = self._revision(memory), await self._looked(group, memory)
             if memory.status is not None:  # without one nothing is remembered
-                await self._write(group, memory.status.model_copy(update=remembered), memory, revision)
+                await self._write(group, with_memory(memory.status, remembered), memory, revision)
         memory.is_unfinished = True
         if group.spec.mode is Mode.SUSPENDED:
             result = await self._report_suspended(key, group, memory)
@@ -245,8 +245,8 @@ class Reconciler:
         remembered = await self._looked(group, memory)
         generation, uid = group.metadata.generation, group.metadata.uid
         conditions = suspended_conditions(before.conditions, generation, now)
-        changes = {"observed_generation": generation, "static_group_uid": uid, "conditions": conditions}
-        status = before.model_copy(update=changes | remembered)
+        changes = {"observed_generation": generation, "conditions": conditions}
+        status = with_memory(before.model_copy(update=changes), {"static_group_uid": uid} | remembered)
         if self.may_write():
             self.narrator.suspended(group, status)
         is_written = await self._write(group, status, memory, revision)
@@ -258,7 +258,7 @@ class Reconciler:
         return Revision(at_s=self.monotonic_s(), suspect_count=suspects, change_count=memory.change_count)
 
     async def _looked(self, group: StaticGroup, memory: Memory) -> dict[str, Any]:
-        """Take in what the pods show, without asking the brokers, and return it as fields of the status."""
+        """Take in what the pods show, without asking the brokers, and return it as fields of `StatusMemory`."""
         naming = memory.naming_of(group.spec)
         if naming is not None:
             found = KafkaProblem(kind=KafkaProblemKind.COORDINATOR_UNAVAILABLE, message="")

@@ -9,7 +9,7 @@ from ..api.identifiers import IdScheme
 from ..api.injection import env_suffixes
 from ..api.protocols import ProtocolChoice
 from ..api.resources.client import ClientType
-from ..api.resources.durable import InjectedMethod
+from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroup
 from ..core.ids.collisions import Collision, claim, collision
 from ..core.ids.naming import Naming
@@ -174,7 +174,8 @@ def _makes_the_same_ids(mine: StaticGroup, other: StaticGroup) -> bool:
 
 def _own_ms(group: StaticGroup) -> int | None:
     """Return what a StaticGroup wants by itself for the setting of its group; None: it has not said."""
-    return group.status.timeout.own_ms if group.status is not None and group.status.timeout is not None else None
+    timeout = group.status.memory.timeout if group.status is not None else None
+    return timeout.own_ms if timeout is not None else None
 
 
 def _named(keys: Iterable[Key]) -> tuple[str, ...]:

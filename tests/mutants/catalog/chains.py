@@ -35,12 +35,6 @@ CHAINS = (
         )
     ),
     mutant(
-        "lost memory beside carriers of ids that their client appends to taken for a beginning",
-        "core/injection.py",
-        SUFFIXES,
-        ('added = {"", *scheme.suffixes}', 'added = {""}'),
-    ),
-    mutant(
         "suffix corrected for a member whose whole id another pod carries",
         "core/ids/suffixes.py",
         ("tests/unit/runtime/test_suffixes.py",),

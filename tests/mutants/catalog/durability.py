@@ -56,8 +56,8 @@ REMEMBERED = tuple(
         (
             "lease not checked before the status",
             (
-                "            if not self.may_write():\n                return False\n            sent = status",
-                "            sent = status",
+                "            if not self.may_write():\n                return False\n            sent = with_memory",
+                "            sent = with_memory",
             ),
         ),
         (

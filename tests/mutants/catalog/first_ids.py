@@ -16,7 +16,7 @@ FIRST_IDS = tuple(
         ("core/ids/first_issue.py", "consumers of one pod given one id", ("    if len(dynamic) <= pods * ids or", "    if True or")),
         ("core/ids/first_issue.py", "consumers of other workloads counted", (" or counted[0][1] <= ids:", ":")),
         ("core/injection.py", "ids issued after mode Observe without a look", ("(before is None or before.method == InjectedMethod.NONE.value):\n        obstacle", "before is None:\n        obstacle")),
-        ("core/status/durable.py", "status of another StaticGroup gone on from", ("return status.static_group_uid in (None, uid)", "return True")),
+        ("core/status/memory.py", "status of another StaticGroup gone on from", ("return status.memory.static_group_uid in (None, uid)", "return True")),
         ("api/rendering.py", "status of another StaticGroup injected by", ("is_managed and is_its_own and", "is_managed and")),
         ("core/findings/members.py", "members that fence each other not reported", ("seat.memory.replaced[2] > 1", "seat.memory.replaced[2] > 9")),
         ("core/seats.py", "members that fence each other not counted", ("self.now_s, times + 1)", "self.now_s, 1)")),

@@ -107,9 +107,9 @@ MEMORY_OF_MEMBERS = tuple(
     )
 )
 STATUS_OF_MEMBERS = tuple(
-    mutant(name, "core/status/durable.py", MEMBERS, change)
+    mutant(name, "core/status/memory.py", MEMBERS, change)
     for name, change in (
-        ("edited memory believed", ("    if status.seal != seal_of(status.watch, status.seats, status.suspects):", "    if False:")),
+        ("edited memory believed", ("    if memory.seal != seal_of(memory.watch, memory.seats, memory.suspects):", "    if False:")),
         ("seats not sealed", ("for entry in (*seats, *suspects))", "for entry in suspects)")),
         ("suspects not sealed", ("for entry in (*seats, *suspects))", "for entry in seats)")),
         ("watch not sealed", ("lines = (watch or \"\", *", "lines = (\"\", *")),
@@ -134,9 +134,9 @@ RETURNED = (
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        sentence =", "    if False:\n        sentence =")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
-    mutant("first ids issued under a watch that has not seen all", "core/injection.py", PLAN, ('return snapshot.watch if is_new else ""', "return snapshot.watch")),
-    mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, ("is_new = is_young and not", "is_new = not")),
-    mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, (" and not _is_carried(spec, snapshot, scope, template)", "")),
+    mutant("ids without a scope taken for new", "core/injection.py", PLAN, ('    if "{scope}" not in spec.template or ', "    if ")),
+    mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, (" or snapshot.age_s >= snapshot.settle_least_s:", ":")),
+    mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, ("    return \"\" if is_carried else snapshot.watch\n", "    return snapshot.watch\n")),
     mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),
     mutant("scope of another StaticGroup counts over shared credentials", "core/ids/naming.py", SHARED_CREDENTIALS, ("return snapshot.is_word_refused and scope != drawn_scope(snapshot)", "return False")),
     mutant("scope that was drawn refused", "core/ids/naming.py", SHARED_CREDENTIALS, (" and scope != drawn_scope(snapshot)", "")),

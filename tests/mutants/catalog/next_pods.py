@@ -56,7 +56,7 @@ RECOMMENDATIONS = tuple(
             ("three heartbeats do not bind a recommendation", ("        (HEARTBEATS_PER_TIMEOUT_MIN * heartbeat_ms, TIMEOUT_MS_MAX),\n", "")),
             ("the brokers' maximum does not bind a recommendation", ("        (broker_min_ms, broker_max_ms),\n", "        (broker_min_ms, TIMEOUT_MS_MAX),\n")),
         )),
-        ("core/status/durable.py", PULLER, (
+        ("core/status/memory.py", PULLER, (
             ("recommended value forgotten at a restart", ("        fleet_timeout_ms=_fleet_timeout_ms(status),\n", "")),
         )),
         ("../journal/recommendations/reader.py", PULLER, (
@@ -91,7 +91,7 @@ IN_FORCE = tuple(
             ("session timeout that no client takes believed", ("    return int(text) if 0 < int(text) <= TIMEOUT_MS_MAX else None\n", "    return int(text)\n")),
         )),
         ("runtime/memory/pace.py", ("tests/unit/runtime/test_status_pace.py",), (
-            ("every pod's session timeout written at once", ('    of_pods = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}\n', "    of_pods: dict[str, int] = {}\n")),
+            ("every pod's session timeout written at once", ('    of_pods = {"summary": None, "seconds": None, "longest_seconds": None, "unknown_pods": 0, "why": None}\n', "    of_pods: dict[str, int] = {}\n")),
         )),
     )
     for name, *changes in rows
@@ -148,11 +148,11 @@ EXPERIENCE = tuple(
         ("core/status/projection.py", AGREEMENT, (
             ("number shown to others that the own bounds do not allow", ("    own_ms = t.chosen_ms if t.is_of_group", "    own_ms = t.desired.target_ms if t.is_of_group")),
         )),
-        ("core/status/durable.py", GROUP_CONFIG, (
-            ("what the operator has set on a group forgotten at a restart", ("written_ms=status.timeout.written_ms if status.timeout is not None else None", "written_ms=None")),
+        ("core/status/memory.py", GROUP_CONFIG, (
+            ("what the operator has set on a group forgotten at a restart", ("written_ms=timeout.written_ms if timeout is not None else None", "written_ms=None")),
         )),
-        ("core/status/durable.py", MEMORY, (
-            ("what others want of the group taken for the fleet's value", (" if status.timeout.own_ms is None else status.timeout.own_ms", "")),
+        ("core/status/memory.py", MEMORY, (
+            ("what others want of the group taken for the fleet's value", ("    return status.memory.timeout.own_ms if", "    return status.memory.timeout.next_ms if")),
         )),
         ("runtime/rivals.py", AGREEMENT, (
             ("StaticGroup that rests not counted although its members run", (" if protocol_asked_for(o.spec) is not", " if o.spec.mode is not Mode.SUSPENDED and protocol_asked_for(o.spec) is not")),

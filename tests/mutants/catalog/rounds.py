@@ -105,7 +105,7 @@ SIGHTS = (
     ),
     mutant(
         "round counted though its status was not written", "runtime/memory/memory.py", ("tests/unit/runtime/test_reconciler_memory.py",),
-        ("        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):\n", "        if True:\n"),
+        ("        if before is not None and not memory.must_write and remembers_the_same(before.memory, status.memory):\n", "        if True:\n"),
     ),
     mutant(
         "stored position passes changes since the last stored round", "runtime/memory/memory.py", ("tests/unit/runtime/test_reconciler_memory.py",),

@@ -172,9 +172,9 @@ class Gatherer:
         ready = next((c["status"] for c in status.get("conditions", []) if c["type"] == "Ready"), "")
         if not members:
             return {}
-        timeout = status.get("timeout", {}).get("effectiveMs")
+        timeout = status.get("sessionTimeout", {}).get("seconds")
         return {
             **{name: str(members.get(name, 0)) for name in ("expected", "joined", "away", "departed")},
-            "timeout": f"{timeout // 1000} s" if timeout else "",
+            "timeout": f"{timeout} s" if timeout else "",
             "ready": ready,
         }

@@ -212,7 +212,7 @@ class Case:
 
     def held(self) -> dict[str, str]:
         """Return what the status says of the departed members that are held back: pod name to reason."""
-        rows = self.status().get("exceptions", [])
+        rows = self.status().get("issues", [])
         return {r["podName"]: r["reason"] for r in rows if r["kind"] == "Held" and r.get("podName")}
 
     def is_reported(self) -> bool:

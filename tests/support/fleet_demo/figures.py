@@ -100,7 +100,6 @@ class Orders:
     wave: int
     message: str
     shown_ms: int
-    shown_source: str
     in_force_source: str
     injected_ms: int
     shown_after_s: float
@@ -183,9 +182,9 @@ def _of_orders(orders: Orders) -> list[str]:
     wanted, pods = orders.recommended_ms, orders.pods
     if wanted is None or wanted == orders.structural_ms:
         return [f"the recommendation is to keep {orders.structural_ms} ms, so nothing could be shown: {orders.message}"]
-    if orders.shown_source != "Fleet" or orders.shown_ms != wanted or orders.injected_ms != wanted:
+    if orders.shown_ms != wanted or orders.injected_ms != wanted:
         found.append(
-            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms of {orders.shown_source} and "
+            f"{wanted} ms are recommended; the StaticGroup shows {orders.shown_ms} ms and "
             f"injects {orders.injected_ms} ms"
         )
     if orders.in_force_source != "Fleet":
@@ -235,7 +234,7 @@ def table(figures: Figures) -> Table:
         f"Real: group {orders.group_id}",
         ("session timeout before", _timeouts(orders.before_ms)),
         ("recommended now, and in the end", f"{_seconds(orders.recommended_ms)}, {_seconds(orders.goal_ms)}"),
-        ("in status.timeout.recommended", f"{_seconds(orders.shown_ms)}, source {orders.shown_source}"),
+        ("in status.sessionTimeout.recommendedSeconds", _seconds(orders.shown_ms)),
         (f"after {orders.next_pod} was replaced", _timeouts(orders.next_pod_ms)),
         ("after a rolling restart", _timeouts(orders.rolled_ms)),
         ("rebalances in both", str(orders.rebalances_next_pod + orders.rebalances_roll)),

@@ -70,7 +70,7 @@ class OrdersGroup:
 
     def timeout(self) -> dict[str, Any]:
         """Return `status.timeout`."""
-        found: dict[str, Any] = (self.play.status() or {}).get("timeout") or {}
+        found: dict[str, Any] = (self.play.status() or {}).get("sessionTimeout") or {}
         return found
 
     def injected_ms(self) -> int:

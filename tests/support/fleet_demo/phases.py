@@ -190,8 +190,8 @@ def _applied(
     return Orders(
         group_id=record.group_id, kafka_cluster_id=record.kafka_cluster_id, pods=group.pods,
         structural_ms=structural_ms, recommended_ms=record.recommended_ms, goal_ms=record.goal_ms, wave=record.wave,
-        message=record.message, shown_ms=timeout["recommended"]["targetMs"],
-        shown_source=timeout["recommended"]["source"], in_force_source=timeout["source"], injected_ms=injected_ms,
+        message=record.message, shown_ms=1000 * timeout["recommendedSeconds"],
+        in_force_source=timeout["source"], injected_ms=injected_ms,
         shown_after_s=shown_after_s, condition=condition.get("reason", ""), next_pod=pod, before_ms=before,
         next_pod_ms=next_pod_ms, started_with_ms=started_with_ms, rolled_ms=rolled_ms, rebalances_next_pod=replaced,
         rebalances_roll=rolled,

@@ -55,18 +55,22 @@ def members(game: Play) -> dict[int, str]:
 def carriers(game: Play) -> dict[int, set[str]]:
     """Return which pods may hold each member that is in the group now, as the status says it, by ordinal."""
     held = {i: digest_of(m) for i, m in game.member_ids().items()}
-    known = (game.status() or {}).get("seats", [])
+    known = _memory(game).get("seats", [])
     return {ordinal(s["id"]): set(s.get("carriers", [])) for s in known if held.get(s["id"]) == s["member"]}
 
 
 def suspects(game: Play) -> dict[str, str]:
     """Return the pods that may live unseen, as the status says it: uid to pod name."""
-    return {s["uid"]: s["pod"] for s in (game.status() or {}).get("suspects", [])}
+    return {s["uid"]: s["pod"] for s in _memory(game).get("suspects", [])}
+
+
+def _memory(game: Play) -> dict[str, Any]:
+    return (game.status() or {}).get("memory") or {}
 
 
 def held(game: Play) -> dict[int, str]:
     """Return why members are held back, as the status lists them, by ordinal."""
-    rows = (game.status() or {}).get("exceptions", [])
+    rows = (game.status() or {}).get("issues", [])
     return {
         ordinal(row["podName"]): row["reason"]
         for row in rows
@@ -114,7 +118,7 @@ def described_all(game: Play) -> bool:
 def await_whole(game: Play, watch: str, settle_s: float) -> None:
     """Wait until the status says that no member that joins from now on can be older than the pod watch."""
     until(
-        lambda: str((game.status() or {}).get("watch", "")).startswith(f"{watch}."),
+        lambda: str(_memory(game).get("watch", "")).startswith(f"{watch}."),
         deadline_s=settle_s + 90, what=f"the pod watch of {game.name} whole", poll_s=0.5,
     )  # fmt: skip
 

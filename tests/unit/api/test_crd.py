@@ -141,8 +141,8 @@ def test_the_resource_is_called_as_documented() -> None:
     (version,) = spec["versions"]
     assert (spec["scope"], version["name"], version["subresources"]) == ("Namespaced", "v1alpha1", {"status": {}})
     columns = [(each["name"], each.get("priority", 0)) for each in version["additionalPrinterColumns"]]
-    names = ["Group", "Protocol", "Workload", "Expected", "Joined", "Departed", "Timeout", "Ready", "Reason", "Age"]
-    assert columns == [(name, int(name == "Reason")) for name in names]
+    names = ["Mode", "Group", "Workload", "Expected", "Joined", "Departed", "Timeout", "Ready", "Reason", "Protocol", "Age"]
+    assert columns == [(name, int(name in ("Reason", "Protocol"))) for name in names]
 
 
 def test_a_model_that_has_no_structural_schema_is_refused() -> None:

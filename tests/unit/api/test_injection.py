@@ -18,7 +18,7 @@ from staticgroup.api.injection import (
 )
 from staticgroup.api.names import REBALANCE_DELAY_VARIABLE
 from staticgroup.api.resources.client import CONCURRENCY_MAX, Client, ClientType, EnvEntry
-from staticgroup.api.resources.durable import InjectedEnv, InjectedId, InjectedMethod, InjectedStatus
+from staticgroup.api.resources.injected import InjectedEnv, InjectedId, InjectedMethod, InjectedStatus
 
 REPOSITORY = Path(__file__).parents[3]
 ID = "staticgroup.io/instance-id"

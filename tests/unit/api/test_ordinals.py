@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import ORDINALS_TEXT_MAX, Ordinals
-from staticgroup.api.resources.durable import Issued
+from staticgroup.api.resources.memory import Issued
 from staticgroup.api.resources.status import StaticGroupStatus
 
 INT32_MAX = 2**31 - 1

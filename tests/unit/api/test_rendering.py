@@ -10,7 +10,7 @@ from staticgroup.api import names
 from staticgroup.api.injection import resolve_injected
 from staticgroup.api.rendering import AgentImage, is_meant, json_patch, rendered
 from staticgroup.api.resources.client import Client
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 
 Json = dict[str, Any]
 SCOPE = "3fa9c1d2"
@@ -137,7 +137,7 @@ def test_no_injector_acts_by_the_name_of_another_or_before_ids_are_issued() -> N
 def test_a_status_that_was_restored_for_another_group_injects_nothing() -> None:
     group = a_group(injected()) | {"metadata": {"name": "db", "uid": "sg-1"}}
     for uid, is_its_own in (("sg-1", True), ("sg-elsewhere", False)):
-        group["status"]["staticGroupUid"] = uid
+        group["status"]["memory"] = {"staticGroupUid": uid}
         assert is_meant(a_pod(), group, InjectedMethod.POLICY) is is_its_own
 
 

@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from staticgroup.api.protocols import ProtocolChoice, RoleChoice
 from staticgroup.api.resources.client import ClientType
 from staticgroup.api.resources.clusterkafkaconnection import ClusterKafkaConnection
-from staticgroup.api.resources.durable import Settling
 from staticgroup.api.resources.kafkaconnection import KafkaConnection
+from staticgroup.api.resources.memory import Settling
 from staticgroup.api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
 from support.full_status import at_default, full_status
@@ -79,7 +79,7 @@ def test_a_full_status_round_trips_through_json() -> None:
     assert list(at_default(status)) == []
     wire = json.loads(json.dumps(status.to_wire()))
     assert StaticGroupStatus.model_validate(wire) == status
-    assert wire["seats"][0]["firstSeen"] == "2026-01-02T03:04:05.250000Z"
+    assert wire["memory"]["seats"][0]["firstSeen"] == "2026-01-02T03:04:05.250000Z"
 
 
 @given(

@@ -28,27 +28,28 @@ def test_crd_of_the_same_models_lacks_nothing() -> None:
 def test_field_value_and_bound_that_the_served_crd_lacks_are_named() -> None:
     older = served()
     status = older["properties"]["status"]["properties"]
-    del status["watch"]
-    suspects, seats = status["suspects"], status["seats"]
+    memory = status["memory"]["properties"]
+    del memory["watch"]
+    suspects, seats = memory["suspects"], memory["seats"]
     del suspects["items"]["properties"]["lostRun"]
     seats["maxItems"] = 100
-    status["timeout"]["properties"]["source"]["enum"].remove("Fleet")
+    status["sessionTimeout"]["properties"]["source"]["enum"].remove("Fleet")
     assert lacking(status_schema("StaticGroup"), older) == (
-        "status.seats (at most 100 served, 2000 written)", "status.suspects[].lostRun", "status.timeout.source=Fleet",
-        "status.watch",
+        "status.memory.seats (at most 100 served, 2000 written)", "status.memory.suspects[].lostRun", "status.memory.watch",
+        "status.sessionTimeout.source=Fleet",
     )
 
 
 def test_newer_crd_lacks_nothing() -> None:
     newer = served()
     newer["properties"]["status"]["properties"]["later"] = {"type": "string"}
-    newer["properties"]["status"]["properties"]["seats"]["maxItems"] = 3000
+    newer["properties"]["status"]["properties"]["memory"]["properties"]["seats"]["maxItems"] = 3000
     assert lacking(status_schema("StaticGroup"), newer) == ()
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": {}}, {"properties": {"status": {"type": "object"}}}])
 def test_schema_without_a_status_lacks_all_of_it(schema: dict[str, Any]) -> None:
-    assert "status.seats" in lacking(status_schema("StaticGroup"), schema) or lacking(
+    assert "status.memory" in lacking(status_schema("StaticGroup"), schema) or lacking(
         status_schema("StaticGroup"), schema
     ) == ("status",)
 

@@ -21,15 +21,15 @@ Json = dict[str, Any]
 Rule = dict[str, str]
 BASE: Json = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
 IMMUTABLE = ["spec.groupId", "spec.workloadRef.kind", "spec.workloadRef.name"]
-FIELDS_MAX = 30
+FIELDS_MAX, STATUS_FIELDS_MAX = 30, 60
 STREAMS_ENV = [{"instanceIdName": "ORDERS_INSTANCE_ID", "sessionTimeoutName": ""}]
 
 
 @cache
-def schema() -> Json:
-    """Return the generated schema of the spec."""
+def schema(part: str = "spec") -> Json:
+    """Return the generated schema of the spec, or of the status."""
     (version,) = static_group_crd()["spec"]["versions"]
-    found: Json = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    found: Json = version["schema"]["openAPIV3Schema"]["properties"][part]
     return found
 
 
@@ -307,3 +307,9 @@ def test_the_spec_stays_small() -> None:
     """A field more is one that every user reads about: it must be worth one that goes."""
     found = [path for path, _ in fields(schema())]
     assert len(found) <= FIELDS_MAX, found
+
+
+def test_what_people_read_of_the_status_stays_small() -> None:
+    """What only the operator and the admission policy read is below `memory` and `injected`."""
+    found = [path for path, _ in fields(schema("status"), "status")]
+    assert len([p for p in found if not p.startswith(("status.memory.", "status.injected."))]) <= STATUS_FIELDS_MAX

@@ -31,14 +31,14 @@ def condition(status: str, reason: str = "Healthy", message: str = "all is well"
 
 
 READY = group(
-    conditions=[condition("True")], members={"expected": 3, "joined": 3, "departed": 0}, columns={"timeout": "45s"},
+    conditions=[condition("True")], members={"expected": 3, "joined": 3, "departed": 0}, sessionTimeout={"summary": "45s"},
     observedGeneration=3,
 )
 WAITING = group(
     conditions=[condition("False", "RemovalHeld", "2 removals wait")],
     members={"expected": 3, "joined": 5, "departed": 2},
     observedGeneration=2,
-    exceptions=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "JoinedBeforeWatch", "message": "a pod that nobody saw may hold it"}],
+    issues=[{"instanceId": "web-4.3fa9", "podName": "web-4", "kind": "Held", "reason": "JoinedBeforeWatch", "message": "a pod that nobody saw may hold it"}],
 )  # fmt: skip
 SUSPECT = {"pod": "web-2", "uid": UID, "since": "2026-11-21T11:00:00Z", "node": "node-3"}
 

@@ -64,7 +64,7 @@ def seat(number: int, *carriers: str) -> Json:
     ],
 )
 def test_each_member_is_shown_with_those_that_may_hold_it(carriers: tuple[str, ...], left: str) -> None:
-    lines = list(explanation_of(group(seats=[seat(4, *carriers)], suspects=[SUSPECT]), NOW))
+    lines = list(explanation_of(group(memory={"seats": [seat(4, *carriers)], "suspects": [SUSPECT]}), NOW))
     assert f"  web-4.3fa9: first seen 45m ago; {left}" in lines
 
 
@@ -72,12 +72,12 @@ def test_each_member_is_shown_with_those_that_may_hold_it(carriers: tuple[str, .
     ("more", "why"), [({}, "its object is gone"), ({"lostRun": True}, "a run of it was lost by its kubelet or runtime")]
 )
 def test_each_suspect_is_shown_with_what_makes_it_one(more: Json, why: str) -> None:
-    assert f"  pod web-2 uid {UID} on node node-3: for 60m; {why}" in explanation_of(group(suspects=[SUSPECT | more]), NOW)
+    assert f"  pod web-2 uid {UID} on node node-3: for 60m; {why}" in explanation_of(group(memory={"suspects": [SUSPECT | more]}), NOW)
 
 
 def test_of_many_members_those_are_shown_first_that_would_be_held() -> None:
     seats = [seat(n, f"u-{n}") for n in range(60)] + [seat(60, "unseen"), seat(61, UID)]
-    lines = list(explanation_of(group(seats=seats, suspects=[SUSPECT]), NOW))
+    lines = list(explanation_of(group(memory={"seats": seats, "suspects": [SUSPECT]}), NOW))
     shown = [line.split(":")[0].strip() for line in lines if line.startswith("  web-")]
     assert shown == [f"web-{n}.3fa9" for n in (60, 61, *range(48))]
     assert "  ... and 12 more" in lines

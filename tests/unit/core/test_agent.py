@@ -138,7 +138,7 @@ def test_workers_without_an_agent_that_cannot_be_injected_refer_to_the_condition
 
 @pytest.mark.parametrize("options", [JavaOptions.TEXT, JavaOptions.REFERENCE])
 def test_what_is_refused_of_a_worker_without_its_agent_fits_into_its_row(options: JavaOptions) -> None:
-    """`exceptions_of` cuts what is so, to keep what to do."""
+    """`issues_of` cuts what is so, to keep what to do."""
     long_id = "connect-192.168.100.100:8083-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = seen(stock(0), replace(stock(1), member_id=long_id), java_options=options)
     decided = plan(wish(), snapshot, history(), NOW_S)

@@ -14,7 +14,7 @@ from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, LeftOnClose, Snapshot
-from staticgroup.core.status.durable import left_from, wire_left
+from staticgroup.core.status.memory import left_from, wire_left
 
 from .builders import (
     NOW_S,

@@ -10,7 +10,7 @@ import pytest
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.findings import exceptions_of
+from staticgroup.core.findings import issues_of
 from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import GroupType, GroupView, LeaveEntry, MemberView
 from staticgroup.core.outcomes import Executed
@@ -24,11 +24,11 @@ from .workers import WELL, cluster, completeness, decide, found, projected, stoc
 
 
 def test_a_worker_fits_into_its_row() -> None:
-    """`exceptions_of` cuts what is so, to keep what to do."""
+    """`issues_of` cuts what is so, to keep what to do."""
     long_id = "connect-1-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = world(worker(0, host="192.168.100.100"), replace(stock(1), member_id=long_id))
     texts = {f.text for f in found(snapshot)}
-    assert {row.message for row in projected(snapshot).exceptions} == texts
+    assert {row.message for row in projected(snapshot).issues} == texts
     assert max(map(len, texts)) <= 300
 
 
@@ -79,7 +79,7 @@ def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is
     address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
     long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
     snapshot = world(long)
-    (row,) = [e for e in exceptions_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
+    (row,) = [e for e in issues_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
     assert (
         " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent"

@@ -30,7 +30,7 @@ def test_the_status_shows_connectors_and_tasks_of_each_worker() -> None:
         connectors=3,
         tasks=11,
         unknown=0,
-        rebalance_delay_ms=0,
+        rebalance_delay_seconds=0,
         waiting=0,
         workers=[
             api.ConnectWorker(instance_id=id_of(0), connectors=1, tasks=4),
@@ -75,7 +75,7 @@ def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> 
     during = decide(lost, before)
     assert during.history.connect_work == 15
     found = present(projected(lost, memory=before).connect)
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, 5)
+    assert (found.rebalance_delay_seconds, found.waiting) == (60, 5)
     message = completeness(lost, before).message
     assert "5 connectors and tasks wait for a worker that was lost" in message
     assert completeness(world(worker(0, delay_ms=59_000), worker(1, delay_ms=60_000)), before).message == message
@@ -88,7 +88,7 @@ def test_what_waits_for_a_lost_worker_is_counted_from_what_was_held_before() -> 
 def test_what_waits_is_not_known_to_an_operator_that_has_just_begun() -> None:
     lost = world(worker(0, delay_ms=60_000), worker(1))
     found = present(projected(lost).connect)
-    assert (found.rebalance_delay_ms, found.waiting) == (60_000, None)
+    assert (found.rebalance_delay_seconds, found.waiting) == (60, None)
     assert "wait for a worker" not in completeness(lost).message
 
 

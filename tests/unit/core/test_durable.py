@@ -6,20 +6,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import Ordinals
+from staticgroup.api.resources.memory import StatusMemory
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import LeaveOutcome
 from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
-from staticgroup.core.status.durable import history_from, is_of, wire_injected, wire_issued, wire_members, wire_settling
+from staticgroup.core.status.memory import history_from, is_of, wire_injected, wire_issued, wire_members, wire_settling
 
 from .builders import COORDINATOR, NOW_S, departure, history, id_of, injected, members, spec, suspect
 
 
 def through_the_api_server(memory: History) -> StaticGroupStatus:
     status = StaticGroupStatus(
-        injected=wire_injected(spec(), memory.injected), issued=wire_issued(memory), settling=wire_settling(memory),
-        **wire_members("shop", memory.members),
+        injected=wire_injected(spec(), memory.injected),
+        memory=StatusMemory(
+            issued=wire_issued(memory), settling=wire_settling(memory), **wire_members("shop", memory.members)
+        ),
     )
     return StaticGroupStatus.model_validate(status.to_wire())
 
@@ -69,21 +72,16 @@ def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:
 
 def test_fleets_value_of_a_group_is_what_was_wanted_and_not_what_others_made_of_it() -> None:
     """The group's setting is longer while others want more; kept as the fleet's it would never come down again."""
-    timeout = {"source": "Fleet", "nextMs": 300_000, "ownMs": 60_000}
-    status = StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": timeout})
-    assert history_from(status, "shop").fleet_timeout_ms == 60_000
-    del timeout["ownMs"]
-    assert (
-        history_from(
-            StaticGroupStatus.model_validate({"protocol": "Consumer", "timeout": timeout}), "shop"
-        ).fleet_timeout_ms
-        == 300_000
-    )
+    written = {
+        "protocol": "Consumer", "sessionTimeout": {"source": "Fleet", "nextSeconds": 300},
+        "memory": {"timeout": {"nextMs": 300_000, "ownMs": 60_000}},
+    }  # fmt: skip
+    assert history_from(StaticGroupStatus.model_validate(written), "shop").fleet_timeout_ms == 60_000
 
 
 def test_status_of_another_staticgroup_is_recognized_by_its_uid() -> None:
     """As one that was restored from a backup, or brought from another cluster; a status without a uid is taken as its
     own."""
-    assert is_of(StaticGroupStatus(static_group_uid="sg-1"), "sg-1")
-    assert not is_of(StaticGroupStatus(static_group_uid="sg-there"), "sg-1")
+    assert is_of(StaticGroupStatus(memory=StatusMemory(static_group_uid="sg-1")), "sg-1")
+    assert not is_of(StaticGroupStatus(memory=StatusMemory(static_group_uid="sg-there")), "sg-1")
     assert is_of(StaticGroupStatus(), "sg-1")

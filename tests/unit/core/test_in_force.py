@@ -58,10 +58,15 @@ def status_of(snapshot: Snapshot, record: GroupConfigRecord = NOTHING_SET, **wis
 def shown(snapshot: Snapshot, **wish: Any) -> tuple[int | None, int | None, int | None, int, str | None]:
     """Return shortest, longest, next, how many pods are not known, and the column."""
     status = status_of(snapshot, **wish)
-    assert status.timeout is not None
-    assert status.columns is not None
-    t = status.timeout
-    return t.effective_ms, t.effective_max_ms, t.next_ms, t.unknown_pods, status.columns.timeout
+    t, exact = status.session_timeout, status.memory.timeout
+    assert t is not None
+    assert exact is not None
+    assert t.next_seconds == (None if exact.next_ms is None else exact.next_ms // 1000)
+    return in_ms(t.seconds), in_ms(t.longest_seconds), exact.next_ms, t.unknown_pods, t.summary
+
+
+def in_ms(seconds: int | None) -> int | None:
+    return None if seconds is None else seconds * 1000
 
 
 def judged(snapshot: Snapshot, **wish: Any) -> tuple[str, str, str]:
@@ -78,7 +83,7 @@ def judged(snapshot: Snapshot, **wish: Any) -> tuple[str, str, str]:
         ((60_000, NEXT_MS), (60_000, NEXT_MS, NEXT_MS, 0, "60s→125s")),
         ((NEXT_MS, 300_000), (NEXT_MS, 300_000, NEXT_MS, 0, "300s→125s")),
         ((60_000, 300_000), (60_000, 300_000, NEXT_MS, 0, "60s-300s→125s")),
-        ((90_500,), (90_500, 90_500, NEXT_MS, 0, "90.5s→125s")),
+        ((90_500,), (90_000, 91_000, NEXT_MS, 0, "90.5s→125s")),
         ((), (None, None, NEXT_MS, 0, "→125s")),
         ((None, None), (None, None, NEXT_MS, 2, "?→125s")),
         ((60_000, None), (60_000, 60_000, NEXT_MS, 1, "?→125s")),
@@ -152,9 +157,9 @@ def test_where_nothing_is_injected_the_next_pods_get_what_the_template_says(wish
 
 def test_session_timeout_of_before_stays_while_later_ids_are_refused() -> None:
     status = status_of(world(NEXT_MS), idTemplate="{podName}1.{scope}", sessionTimeout={"seconds": 90})
-    assert status.timeout is not None
+    assert status.memory.timeout is not None
     assert status.injected is not None
-    assert (status.timeout.next_ms, status.injected.session_timeout_ms) == (NEXT_MS, NEXT_MS)
+    assert (status.memory.timeout.next_ms, status.injected.session_timeout_ms) == (NEXT_MS, NEXT_MS)
 
 
 def test_members_of_a_group_hold_a_raised_setting_from_their_next_heartbeat_on() -> None:
@@ -167,8 +172,8 @@ def test_members_of_a_group_hold_a_raised_setting_from_their_next_heartbeat_on()
     record = GroupConfigRecord(written_ms=130_000, write=write, asked_at_s=NOW_S - 2, held_at_s=NOW_S - 1)
     wish = {"groupProtocol": "Consumer", "sessionTimeout": {"writeGroupConfig": True}}
     status = status_of(world(None, group=described, bounds=bounds), record, **wish)
-    assert status.timeout is not None
-    assert (status.timeout.effective_ms, status.timeout.next_ms) == (45_000, 130_000)
+    assert status.session_timeout is not None
+    assert (status.session_timeout.seconds, status.session_timeout.next_seconds) == (45, 130)
     (found,) = (c for c in status.conditions if c.type == "TimeoutSufficient")
     assert found.reason == "TimeoutBelowNeed"
     assert "they take over the 130000 ms of the group with their next heartbeat" in found.message
@@ -270,22 +275,21 @@ def test_every_world_has_a_status_that_the_resource_accepts(pods, kind, protocol
         else group(*(member(n) for n in range(len(pods))), group_type=kind)
     )
     status = status_of(world(*pods, group=described, bounds=bounds), groupProtocol=protocol, **wish)
-    t, columns = status.timeout, status.columns
+    t = status.session_timeout
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
     assert t is not None
-    assert columns is not None
-    assert (t.effective_ms is None) == (t.effective_max_ms is None)
-    assert t.effective_ms is None or t.effective_max_ms is None or t.effective_ms <= t.effective_max_ms
+    assert (t.seconds is None) == (t.longest_seconds is None)
+    assert t.seconds is None or t.longest_seconds is None or t.seconds <= t.longest_seconds
     is_even = (
         t.unknown_pods == 0
-        and t.effective_ms is not None
-        and {t.effective_ms, t.effective_max_ms} <= {t.next_ms, t.effective_ms}
+        and t.seconds is not None
+        and {t.seconds, t.longest_seconds} <= {t.next_seconds, t.seconds}
     )
-    if t.next_ms is not None and is_even and t.effective_ms == t.next_ms:
-        assert "→" not in (columns.timeout or "")
+    if t.next_seconds is not None and is_even and t.seconds == t.next_seconds:
+        assert "→" not in (t.summary or "")
     (found,) = (c for c in status.conditions if c.type == "TimeoutSufficient")
     if found.status.value == "True":
-        assert t.effective_ms is not None or t.next_ms is not None
+        assert t.seconds is not None or t.next_seconds is not None
         assert t.unknown_pods == 0
 
 

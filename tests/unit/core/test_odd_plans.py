@@ -49,7 +49,7 @@ def test_id_with_an_ordinal_longer_than_any_pod_name_gives_a_status_that_can_be_
     )
     memory = history(injected=injected(id_template=f"{{ordinal}}.{SCOPE}"))
     status = project(wish, world, plan(wish, world, memory, NOW_S), Executed(), None, NOW)
-    assert instance_id in {e.instance_id for e in status.exceptions}
+    assert instance_id in {e.instance_id for e in status.issues}
 
 
 def test_seats_that_a_lasting_guard_holds_do_not_keep_others_from_being_read() -> None:

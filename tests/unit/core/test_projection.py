@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from staticgroup.api.resources.status import EXCEPTIONS_MAX, StaticGroupStatus
+from staticgroup.api.resources.status import ISSUES_MAX, StaticGroupStatus
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, LeaveOutcome, MemberView
 from staticgroup.core.outcomes import Executed
@@ -64,14 +64,14 @@ def test_equal_world_makes_an_equal_status_however_much_time_has_passed() -> Non
 def test_waiting_in_the_hold_window_writes_no_new_status_each_second() -> None:
     memory = history(departed_since_s={id_of(2): NOW_S})
     first = projected(going(), memory=memory)
-    assert [e.reason for e in first.exceptions] == ["HoldWindow"]
+    assert [e.reason for e in first.issues] == ["HoldWindow"]
     assert projected(going(), first, at_s=NOW_S + 30, memory=memory) == first
 
 
 def test_status_survives_the_way_through_the_api_server() -> None:
     """What is read back must compare equal, or every restart would write every status."""
     status = projected(HELD)
-    assert [s.uid for s in status.suspects] == ["u2"]
+    assert [s.uid for s in status.memory.suspects] == ["u2"]
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
 
 
@@ -87,10 +87,10 @@ def test_transition_time_moves_only_when_the_status_of_the_condition_flips() -> 
 def test_since_of_an_exception_survives_while_it_lasts_and_starts_again_after_it_was_over() -> None:
     first = projected(HELD)
     later = projected(HELD, first, at_s=NOW_S + 500)
-    assert later.exceptions[0].since == first.exceptions[0].since
+    assert later.issues[0].since == first.issues[0].since
     over = projected(departure(group=group(member(0), member(1))), later, at_s=NOW_S + 600)
-    assert over.exceptions == []
-    assert projected(HELD, over, at_s=NOW_S + 700).exceptions[0].since > first.exceptions[0].since
+    assert over.issues == []
+    assert projected(HELD, over, at_s=NOW_S + 700).issues[0].since > first.issues[0].since
 
 
 @settings(deadline=None, max_examples=15)
@@ -105,7 +105,7 @@ def test_lists_are_bounded_whatever_the_world_holds(foreign: int, dynamic: int, 
         departure(group=group(member(0), member(1), *mine, *others), chains={}, sight=seen),
         memory=history(members=members()),
     )
-    assert len(status.exceptions) == min(EXCEPTIONS_MAX, foreign + dynamic + held + suspects)
+    assert len(status.issues) == min(ISSUES_MAX, foreign + dynamic + held + suspects)
     assert status.members is not None
     assert (status.members.foreign, status.members.dynamic, status.members.departed) == (foreign, dynamic, held)
     assert StaticGroupStatus.model_validate(status.to_wire()) == status
@@ -114,7 +114,7 @@ def test_lists_are_bounded_whatever_the_world_holds(foreign: int, dynamic: int, 
 def test_most_urgent_exceptions_come_first_so_that_the_bound_cuts_the_harmless_ones() -> None:
     others = [MemberView(member_id=f"f{n}", instance_id=f"other-{n}") for n in range(100)]
     world = departure(group=group(member(0), member(2), *others), evidence=HELD.evidence, sight=HELD.sight)
-    kinds = [e.kind.value for e in projected(world).exceptions]
+    kinds = [e.kind.value for e in projected(world).issues]
     assert kinds[:3] == ["Missing", "Held", "Suspect"]
     assert set(kinds[3:]) == {"Foreign"}
 
@@ -148,9 +148,7 @@ def test_last_removal_stays_until_the_next_one() -> None:
     assert projected(departure(group=group(member(0))), done, at_s=NOW_S + 99).last_removal == done.last_removal
 
 
-def test_columns_show_joined_of_expected_and_the_timeout() -> None:
+def test_column_shows_the_timeout() -> None:
     status = projected(departure(group=group(member(0)), fresh={id_of(2): fresh()}))
-    assert status.columns is not None
-    assert status.columns.members == "1/2"
-    assert status.columns.timeout is not None
-    assert status.columns.timeout.endswith("s")
+    assert status.session_timeout is not None
+    assert (status.session_timeout.summary or "").endswith("s")

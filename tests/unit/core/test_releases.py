@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.status import ExceptionKind
+from staticgroup.api.resources.status import IssueKind
 from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
 from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
@@ -131,7 +131,7 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
     (finding,) = findings_of_seats(decided, snapshot)
     assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
-        ExceptionKind.MISSING, "web-0", id_of(0),
+        IssueKind.MISSING, "web-0", id_of(0),
     )
     assert "2027-01-15T07:59:57Z" in finding.text
     assert "spec.removal" in finding.text

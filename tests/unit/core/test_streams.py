@@ -19,7 +19,7 @@ from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History, Snapshot
-from staticgroup.core.status.durable import history_from
+from staticgroup.core.status.memory import history_from
 from staticgroup.core.status.projection import project
 from unit.core.plans import present
 

@@ -180,23 +180,23 @@ def test_kafka_streams_that_becomes_custom_keeps_its_variables() -> None:
 
 def test_exceptions_of_a_near_match_name_pod_and_field_and_ask_for_no_restart() -> None:
     status = status_after(spec(client=SPRING), seen(*ids("-0", "-1")), history())
-    rows = {(e.kind.value, e.instance_id): e for e in status.exceptions}
+    rows = {(e.kind.value, e.instance_id): e for e in status.issues}
     assert set(rows) == {("Foreign", i) for i in ids("-1")}
     status = status_after(spec(client=SPRING | {"suffixes": [""]}), seen(*ids("-0")), history())
-    rows = {(e.kind.value, e.instance_id): e for e in status.exceptions}
+    rows = {(e.kind.value, e.instance_id): e for e in status.issues}
     assert set(rows) == {(kind, i) for kind, text in (("Missing", ""), ("Foreign", "-0")) for i in ids(text)}
-    assert {e.reason for e in status.exceptions} == {"UnknownSuffix"}
-    assert {e.pod_name for e in status.exceptions} == {"web-0", "web-1"}
-    assert all(f'; set spec.client.suffixes to ["-0"] {IF_SAME.rstrip(".")}' in e.message for e in status.exceptions)
+    assert {e.reason for e in status.issues} == {"UnknownSuffix"}
+    assert {e.pod_name for e in status.issues} == {"web-0", "web-1"}
+    assert all(f'; set spec.client.suffixes to ["-0"] {IF_SAME.rstrip(".")}' in e.message for e in status.issues)
     assert rows["Missing", ids("")[0]].message.startswith(f"a member of its pod holds {ids('-0')[0]}; set ")
-    assert not any("delete pod" in e.message for e in status.exceptions)
+    assert not any("delete pod" in e.message for e in status.issues)
 
 
 @pytest.mark.parametrize(("client", "held"), [m[1:3] for m in MISMATCHES], ids=[m[0] for m in MISMATCHES])
 def test_what_to_set_is_not_cut_off_in_a_row(client: dict[str, Any], held: tuple[str, ...]) -> None:
     wish, snapshot = spec(client=client), world_of(client, held)
     suffix = present(decide(wish, snapshot).suffix)
-    rows = [e for e in status_after(wish, snapshot, history()).exceptions if e.reason == "UnknownSuffix"]
+    rows = [e for e in status_after(wish, snapshot, history()).issues if e.reason == "UnknownSuffix"]
     assert rows
     assert [e.message for e in rows if not e.message.endswith(suffix.in_a_row)] == []
     assert suffix.remedy in suffix.in_a_row or "the condition MembershipComplete says" in suffix.in_a_row

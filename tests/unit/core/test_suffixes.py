@@ -10,7 +10,7 @@ from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.seats import Standing
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.durable import history_from
+from staticgroup.core.status.memory import history_from
 
 from .appended import SPRING, STREAMS, decide, ids, said, seen, status_after
 from .builders import NOW_S, SCOPE, history, injected, known_pod, spec, workload

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
-from staticgroup.api.resources.status import UNREAD_TOPICS_MAX
+from staticgroup.api.resources.memory import UNREAD_TOPICS_MAX
 from staticgroup.api.schema import Condition
 from staticgroup.core.consuming.topics import (
     PACE_S,
@@ -25,7 +25,7 @@ from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProb
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan, plan
 from staticgroup.core.snapshot import History, Snapshot, UnreadTopics
-from staticgroup.core.status.durable import unread_from, wire_unread
+from staticgroup.core.status.memory import unread_from, wire_unread
 
 from .builders import NOW_S, departure, group, history, known_pod, member, spec, workload
 from .plans import conditions_of

@@ -30,7 +30,7 @@ AS_EXPECTED = Figures(
     recommendations=Recommendations(records=20, changes=5, released=1, waves={1: 1, 100: 19}),
     orders=Orders(
         group_id="orders-7", kafka_cluster_id="cluster", pods=PODS, structural_ms=140_000, recommended_ms=105_000,
-        goal_ms=40_000, wave=1, message="set session.timeout.ms to 105000 ms", shown_ms=105_000, shown_source="Fleet",
+        goal_ms=40_000, wave=1, message="set session.timeout.ms to 105000 ms", shown_ms=105_000,
         in_force_source="Fleet", injected_ms=105_000, shown_after_s=8.0, condition="RecommendationUsed",
         next_pod="orders-7-2", before_ms=dict.fromkeys(PODS, 140_000),
         next_pod_ms=dict.fromkeys(PODS, 140_000) | {"orders-7-2": 105_000},
@@ -71,7 +71,6 @@ def _orders(**changes: Any) -> Figures:
         (replace(AS_EXPECTED, bill=replace(AS_EXPECTED.bill, members_lost=1)), "1 members lost"),
         (_orders(recommended_ms=None), "keep 140000 ms"),
         (_orders(recommended_ms=140_000), "keep 140000 ms"),
-        (_orders(shown_source="Structural"), "of Structural"),
         (_orders(injected_ms=140_000), "injects 140000 ms"),
         (_orders(in_force_source="Structural"), "comes from Structural"),
         (_orders(before_ms={}), "at the start"),

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from staticgroup.api import names
-from staticgroup.api.resources.durable import InjectedStatus, Issued
-from staticgroup.api.resources.status import MembersStatus, StaticGroupStatus, Timeout, Writer
+from staticgroup.api.resources.injected import InjectedStatus
+from staticgroup.api.resources.memory import Issued, TimeoutMemory, Writer
+from staticgroup.api.resources.status import MembersStatus, SessionTimeoutStatus, StaticGroupStatus
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind
 from staticgroup.core.members.memory import SETTLE_MIN_S
@@ -266,11 +267,19 @@ class OperatorWorld:
         `last` is what is other of the last pod."""
         self.scale(pods)
         await self.round()
+        if "{scope}" not in self.kube.objects["staticgroups", *KEY]["spec"].get("idTemplate", "{scope}"):
+            await self.watched_for_long()
         for ordinal in range(pods):
             own = last or {} if ordinal == pods - 1 else {}
             self.start(ordinal, **({"joins": not appended} | changes | own))
             for text in appended:
                 self.kafka.join(self.id_of(ordinal) + text)
+
+    async def watched_for_long(self) -> None:
+        """Let so much time pass that no member to come can be of a pod that nobody saw."""
+        await self.round()
+        self.now_s += self.settle_s + 1
+        await self.settled(2)
 
     async def started(self, pods: int = 3, *appended: str, **changes: Any) -> OperatorWorld:
         """Let ids be issued, pods start with them and members join, five minutes ago."""
@@ -317,8 +326,8 @@ class OperatorWorld:
 
     @property
     def issued(self) -> Issued:
-        assert self.status.issued is not None
-        return self.status.issued
+        assert self.status.memory.issued is not None
+        return self.status.memory.issued
 
     @property
     def members(self) -> MembersStatus:
@@ -326,9 +335,14 @@ class OperatorWorld:
         return self.status.members
 
     @property
-    def timeout(self) -> Timeout:
-        assert self.status.timeout is not None
-        return self.status.timeout
+    def timeout(self) -> SessionTimeoutStatus:
+        assert self.status.session_timeout is not None
+        return self.status.session_timeout
+
+    @property
+    def remembered_timeout(self) -> TimeoutMemory:
+        assert self.status.memory.timeout is not None
+        return self.status.memory.timeout
 
     def tells(self, kind: str, status: str, reason: str, *parts: str) -> str:
         """Check a condition and what its message holds; returns the message."""
@@ -367,4 +381,4 @@ async def departing(**spec: Any) -> OperatorWorld:
 
 def guards(world: OperatorWorld) -> list[str]:
     """Return the guards that hold removals, as the status names them."""
-    return [e.reason for e in world.status.exceptions if e.kind.value == "Held"]
+    return [e.reason for e in world.status.issues if e.kind.value == "Held"]

@@ -102,7 +102,7 @@ class Cluster:
         return watch
 
     async def carriers_are_known(self) -> None:
-        await eventually(lambda: "u2" in str(self.status.get("seats")))
+        await eventually(lambda: "u2" in str((self.status.get("memory") or {}).get("seats")))
 
     async def departs(self) -> None:
         """Let web-2 be scaled away and end gracefully, and wait until its member has left."""

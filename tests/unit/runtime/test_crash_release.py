@@ -54,7 +54,7 @@ def released(world: OperatorWorld) -> list[tuple[str, str]]:
 
 
 def reasons(world: OperatorWorld) -> list[str]:
-    return [e.reason for e in world.status.exceptions]
+    return [e.reason for e in world.status.issues]
 
 
 @pytest.mark.parametrize("restarted", [False, True])

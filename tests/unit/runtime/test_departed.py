@@ -98,24 +98,9 @@ async def test_first_round_after_a_lost_status_says_what_the_next_one_says_and_r
     world.reconciler = world._new_reconciler()
     await world.round()
     assert guards(world) == ["JoinedBeforeWatch"]
-    first = [e.message for e in world.status.exceptions]
+    first = [e.message for e in world.status.issues]
     await world.settled(3)
-    assert [e.message for e in world.status.exceptions] == first
-    assert world.left == []
-
-
-async def test_end_from_before_the_first_description_explains_no_member() -> None:
-    """Ids without a scope may be held before the StaticGroup is there, and the group was not described before that
-    end."""
-    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True)
-    world.template = "web-{ordinal}"
-    world.scale(3)
-    for ordinal in range(3):
-        world.start(ordinal)
-    world.scale(2)
-    world.end(2)
-    await world.round()
-    assert guards(world) == ["Unattributed"]
+    assert [e.message for e in world.status.issues] == first
     assert world.left == []
 
 

@@ -53,7 +53,7 @@ def both_in_force(world: OperatorWorld) -> None:
 
 def held(world: OperatorWorld, instance_id: str) -> str:
     """Return the guard that holds the removal of an id."""
-    (reason,) = (e.reason for e in world.status.exceptions if e.kind.value == "Held" and e.instance_id == instance_id)
+    (reason,) = (e.reason for e in world.status.issues if e.kind.value == "Held" and e.instance_id == instance_id)
     return reason
 
 
@@ -202,7 +202,7 @@ async def test_id_of_a_template_without_scope_is_held_with_a_way_out_when_the_sc
     world.template = "web-{ordinal}"
     await world.departs(3)
     assert held(world, "web-2") == "UnscopedId"
-    (text,) = (e.message for e in world.status.exceptions if e.instance_id == "web-2")
+    (text,) = (e.message for e in world.status.issues if e.instance_id == "web-2")
     assert "an earlier id template without {scope} made this id" in text
     assert "add {scope}" not in text
 

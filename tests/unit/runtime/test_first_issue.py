@@ -96,7 +96,7 @@ async def test_ids_that_were_only_observed_are_not_issued_while_they_are_held_el
     await world.settled(2)
     assert not injects(world)
     assert world.condition("Injected")[1] == "IdsHeldElsewhere"
-    (message,) = {e.message for e in world.status.exceptions if e.kind.value == "WithoutId"}
+    (message,) = {e.message for e in world.status.issues if e.kind.value == "WithoutId"}
     assert "the condition Injected says why new pods get none" in message
 
 
@@ -136,7 +136,7 @@ async def test_status_of_another_cluster_is_not_gone_on_from() -> None:
     await here.settled(2)
     assert injects(here)
     assert here.scope != there.scope
-    assert here.status.static_group_uid == "sg-there"
+    assert here.status.memory.static_group_uid == "sg-there"
 
 
 @pytest.mark.parametrize("appended", ["", "-0"])

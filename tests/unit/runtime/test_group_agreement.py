@@ -20,7 +20,7 @@ from staticgroup.core.group import BrokerBounds, GroupType
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.durable import history_from
+from staticgroup.core.status.memory import history_from
 from staticgroup.core.status.projection import project
 from staticgroup.core.timeouts.desired import LOWER_AFTER_S, Advice
 from staticgroup.runtime.rivals import rivals_of

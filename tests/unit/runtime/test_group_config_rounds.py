@@ -46,8 +46,8 @@ async def test_first_round_sets_it_and_the_next_reads_it_back() -> None:
     await world.started(session_timeouts_ms=())
     await world.round()
     status = world.status
-    assert status.timeout is not None
-    assert (status.timeout.effective_ms, status.timeout.next_ms) == (TARGET_MS, TARGET_MS)
+    assert status.session_timeout is not None
+    assert (status.session_timeout.seconds, world.remembered_timeout.next_ms) == (TARGET_MS // 1000, TARGET_MS)
     assert world.condition("TimeoutSufficient")[:2] == ("True", "TimeoutFits")
     assert sent(world) == []
     assert status.injected is not None
@@ -77,7 +77,7 @@ def held_ms(world: OperatorWorld) -> int | None:
 
 async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() -> None:
     world = await consumers().started(session_timeouts_ms=())
-    assert world.timeout.written_ms == TARGET_MS
+    assert world.remembered_timeout.written_ms == TARGET_MS
     for value_ms, status in ((300_000, "True"), (60_000, "False")):
         meddled(world, value_ms)
         for _ in range(3):
@@ -87,7 +87,7 @@ async def test_somebody_elses_value_stops_the_operator_until_it_is_given_back() 
         condition = world.condition("TimeoutSufficient")
         assert condition[0] == status
         assert f"somebody else has set {SETTING} of the group to {value_ms} ms" in condition[2]
-        assert (world.timeout.written_ms, world.timeout.source.value) == (TARGET_MS, "Broker")
+        assert (world.remembered_timeout.written_ms, world.timeout.source.value) == (TARGET_MS, "Broker")
     deleted(world)
     await read_again(world)
     assert held_ms(world) == TARGET_MS

@@ -182,9 +182,10 @@ class Play:
         """Empty the status, or a part of it, as the user's backup tool or an earlier operator does."""
         body = self.world.kube.objects["staticgroups", *KEY]
         status = dict(body.get("status") or {})
-        for part in self.rng.choice((["seats"], ["suspects"], ["watch"], ["seats", "suspects"], list(status))):
-            status.pop(part, None)
-        body["status"] = status
+        memory = dict(status.pop("memory", None) or {})
+        for part in self.rng.choice((["seats"], ["suspects"], ["watch"], ["seats", "suspects"], list(memory), [])):
+            memory.pop(part, None)
+        body["status"] = (status if self.rng.random() < 0.8 else {}) | {"memory": memory}
         self.world.declare(body)
         self.restart_without_position()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from staticgroup.api.resources.status import StaticGroupStatus
-from staticgroup.core.status.durable import seal_of
+from staticgroup.api.resources.memory import StatusMemory
+from staticgroup.core.status.memory import seal_of
 from staticgroup.kube.lease import POSITION_ANNOTATION
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from unit.kube.raw_objects import eventually
@@ -60,10 +60,10 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         body = cluster.server.objects[GROUPS, *KEY]
         conditions = [c | {"lastTransitionTime": "2020-01-01T00:00:00Z"} for c in body["status"]["conditions"]]
         theirs = {"uid": "u7", "pod": "web-7", "ids": [cluster.id_of(7)], "since": "2026-11-21T10:00:00Z"}
-        written = body["status"] | {"suspects": [theirs], "conditions": conditions}
-        parsed = StaticGroupStatus.model_validate(written)
+        written = body["status"]["memory"] | {"suspects": [theirs]}
+        parsed = StatusMemory.model_validate(written)
         written["seal"] = seal_of(parsed.watch, parsed.seats, parsed.suspects)
-        cluster.server.put(body | {"status": written}, GROUPS)
+        cluster.server.put(body | {"status": body["status"] | {"memory": written, "conditions": conditions}}, GROUPS)
         take_lease(cluster, "")
         await eventually(lambda: operator.is_active)
         cluster.server.set_stalled(False)
@@ -74,7 +74,7 @@ async def test_replica_that_gets_its_lease_back_does_all_that_a_new_holder_does(
         assert connected["lastTransitionTime"] == "2020-01-01T00:00:00Z"
         assert operator.queue is not queue
         assert operator.pods.names() == watch
-        assert "web-7" in str(cluster.status["suspects"])
+        assert "web-7" in str(cluster.status["memory"]["suspects"])
         assert not task.done()
     assert left(cluster) == [cluster.id_of(2)]
 

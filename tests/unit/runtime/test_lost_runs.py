@@ -53,7 +53,7 @@ async def test_a_pod_of_which_a_run_was_lost_ends_by_no_version_of_its_object(re
     """Also where the operator is restarted when nothing shows the loss any more."""
     world = await OperatorWorld().started()
     await loses_a_run_and_goes_on(world, restart_after)
-    assert [(s.uid, s.lost_run) for s in world.status.suspects] == [("u2", True)]
+    assert [(s.uid, s.lost_run) for s in world.status.memory.suspects] == [("u2", True)]
     await departs(world)
     assert left(world) == []
     assert guards(world) == ["Suspect"]
@@ -67,7 +67,7 @@ async def test_a_pod_of_which_a_run_was_lost_stays_a_suspect_as_long_as_its_obje
     for _ in range(40):
         world.now_s += 60
         await world.round()
-    assert [s.uid for s in world.status.suspects] == ["u2"]
+    assert [s.uid for s in world.status.memory.suspects] == ["u2"]
 
 
 @pytest.mark.parametrize("restart_after", [0, 1, 2])
@@ -78,4 +78,4 @@ async def test_no_member_is_released_for_an_end_in_a_pod_of_which_a_run_was_lost
     await world.started(3, required=(runs(),), phase_written_at_s=world.now_s)
     await loses_a_run_and_goes_on(world, restart_after)
     assert world.kafka.releases == []
-    assert "OtherProcessPossible" in [e.reason for e in world.status.exceptions]
+    assert "OtherProcessPossible" in [e.reason for e in world.status.issues]

@@ -47,7 +47,7 @@ async def test_a_pod_that_is_rejected_again_and_again_holds_its_own_seat_alone_a
     del world.kafka.members[world.id_of(2)]  # its session ends
     await world.round()
     await passes(world, SETTLE_MIN_S)
-    assert world.status.suspects == []
+    assert world.status.memory.suspects == []
     world.scale(3)
     world.start(1, "u1c")
     world.start(2, "u2c")
@@ -57,7 +57,7 @@ async def test_a_pod_that_is_rejected_again_and_again_holds_its_own_seat_alone_a
     world.end(1, "u1c")
     await world.settled(4)
     assert left(world) == [world.id_of(1), world.id_of(1), world.id_of(2)]
-    assert world.status.watch is not None
+    assert world.status.memory.watch is not None
 
 
 def stray(world: OperatorWorld, number: int, ids: set[str], *, is_ended: bool = False) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.resources.members import SeatMember
+from staticgroup.api.resources.memory import SeatMember
 from staticgroup.core.group import GroupType
 from staticgroup.core.members.carriers import digest_of
 from staticgroup.kube.problem import problem_of
@@ -20,12 +20,12 @@ from .stories import LIVING, left
 
 def seat(world: OperatorWorld, ordinal: int = 2) -> SeatMember:
     """Return what the status remembers of the member of an ordinal."""
-    (found,) = (s for s in world.status.seats if s.id == world.id_of(ordinal))
+    (found,) = (s for s in world.status.memory.seats if s.id == world.id_of(ordinal))
     return found
 
 
 def suspects(world: OperatorWorld) -> list[str]:
-    return [s.uid for s in world.status.suspects]
+    return [s.uid for s in world.status.memory.suspects]
 
 
 def lose(world: OperatorWorld, successor: str = "u2b") -> None:
@@ -57,7 +57,7 @@ async def test_a_member_is_attributed_behind_its_description_and_removed_behind_
     await world.round()
     assert "leave" not in world.done
     assert world.done >= {"describe"}
-    assert world.status.settling[0].settled_at is not None
+    assert world.status.memory.settling[0].settled_at is not None
 
 
 async def test_nothing_is_read_for_members_that_are_known() -> None:
@@ -147,7 +147,7 @@ async def test_a_suspect_holds_only_members_that_joined_beside_it() -> None:
     await world.settled(4)
     assert left(world) == [world.id_of(1)]
     assert guards(world) == ["Suspect"]
-    (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
+    (message,) = (e.message for e in world.status.issues if e.kind.value == "Held")
     assert "pod web-2 (uid u2) on node n1 was there when it joined, and its end was not seen" in message
 
 

@@ -51,7 +51,7 @@ async def test_pod_that_is_lost_while_the_ids_have_no_rule(spec: dict[str, Any])
     await world.settled(2)
     lose(world)
     await world.settled(2)
-    assert world.status.watch is None
+    assert world.status.memory.watch is None
     world.declare(static_group(generation=3))
     await world.settled(2)
     world.kafka.join(world.id_of(2), LIVING)
@@ -77,7 +77,7 @@ async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_writ
             await world.look()
     assert reconciler.memories.unstored_since_s(0.0) is not None, "the stored position waits"
     await world.look()
-    assert "stray" in {s.uid for s in world.status.suspects}
+    assert "stray" in {s.uid for s in world.status.memory.suspects}
     assert reconciler.memories.unstored_since_s(0.0) is None
 
 
@@ -95,7 +95,7 @@ async def test_pod_of_another_name_that_is_lost_while_the_status_is_not_taken() 
         world.now_s += 30
     world.kube.problems.clear()
     await world.look()
-    assert "stray" in {s.uid for s in world.status.suspects}
+    assert "stray" in {s.uid for s in world.status.memory.suspects}
     assert memories.unstored_since_s(0.0) is None
 
 
@@ -130,17 +130,18 @@ async def test_status_that_cannot_be_read_is_written_over() -> None:
     """The schema of the resource cannot say all that a date must be."""
     world = await OperatorWorld().started()
     status = group_body(world)["status"]
-    edited = [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["seats"]]
-    put(world, status=status | {"seats": edited})
+    edited = [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["memory"]["seats"]]
+    put(world, status=status | {"memory": status["memory"] | {"seats": edited}})
     await world.settled(1)
     assert world.stores.invalid_groups == {}
-    assert group_body(world)["status"]["seats"] == status["seats"]
+    assert group_body(world)["status"]["memory"] == status["memory"]
 
 
 async def test_status_that_cannot_be_read_is_an_empty_one_for_the_next_process() -> None:
     world = await OperatorWorld().started()
     scope, status = world.scope, group_body(world)["status"]
-    put(world, status=status | {"seats": [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["seats"]]})
+    edited = [seat | {"firstSeen": "0000-01-01T00:00:00Z"} for seat in status["memory"]["seats"]]
+    put(world, status=status | {"memory": status["memory"] | {"seats": edited}})
     world.restart()
     await world.settled(2)
     assert world.stores.invalid_groups == {}
@@ -176,5 +177,5 @@ async def test_pod_that_is_lost_while_the_brokers_are_so_slow_that_each_round_is
     for _ in range(2):
         with pytest.raises(TimeoutError):
             await world.look()
-    assert "stray" in {s.uid for s in world.status.suspects}
+    assert "stray" in {s.uid for s in world.status.memory.suspects}
     assert memories.unstored_since_s(0.0) is None

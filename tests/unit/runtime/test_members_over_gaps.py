@@ -15,14 +15,14 @@ async def test_what_is_remembered_is_written_and_read_back() -> None:
     world = await OperatorWorld().started()
     lose(world)
     await world.settled(2)
-    before = world.status
+    before = world.status.memory
     assert (seat(world).id, seat(world).member) == (world.id_of(2), digest_of(world.kafka.members[world.id_of(2)]))
     (suspect,) = before.suspects
     assert (suspect.uid, suspect.pod, suspect.ids, suspect.node) == ("u2", "web-2", [world.id_of(2)], "n1")
     assert (before.watch or "").startswith(world.pods.watch_name)
     world.restart()
     await world.settled(2)
-    after = world.status
+    after = world.status.memory
     assert (after.seats, after.suspects, after.watch) == (before.seats, before.suspects, before.watch)
     world.kafka.join(world.id_of(1), "joined-after-the-hand-over")
     await world.settled(1)
@@ -37,11 +37,11 @@ async def test_a_carrier_that_is_not_shown_any_more_is_a_suspect_since_one_momen
     world.restart(watch_name="2-00000002")
     await world.settled(2)
     assert suspects(world) == ["u2"]
-    first = world.status.suspects
+    first = world.status.memory.suspects
     world.now_s += 30
     world.restart()
     await world.settled(3)
-    assert world.status.suspects == first
+    assert world.status.memory.suspects == first
 
 
 async def test_members_of_before_a_gap_keep_their_carriers_and_later_ones_may_be_of_an_unseen_pod() -> None:
@@ -70,9 +70,9 @@ async def test_the_watch_has_to_be_whole_for_long_enough_when_the_group_is_asked
 
     world.kafka.before["describe"] = takes_long
     await world.round()
-    assert not (world.status.watch or "").startswith(world.pods.watch_name)
+    assert not (world.status.memory.watch or "").startswith(world.pods.watch_name)
     await world.round()
-    assert (world.status.watch or "").startswith(world.pods.watch_name)
+    assert (world.status.memory.watch or "").startswith(world.pods.watch_name)
 
 
 async def test_no_member_is_missing_while_the_watch_is_not_whole() -> None:
@@ -94,11 +94,11 @@ async def test_no_member_is_missing_while_the_watch_is_not_whole() -> None:
 async def test_a_connection_that_leads_elsewhere_makes_members_of_now_and_silences_of_before_worthless() -> None:
     """What was not described there may have been there for long."""
     world = await OperatorWorld().started()
-    before = world.status.watch
+    before = world.status.memory.watch
     world.stores.put_connection(("shop", "kafka"), kafka_connection(bootstrapServers=["other.example.com:9092"]))
     world.kafka.join(world.id_of(2), LIVING)
     await world.settled(2)
-    assert world.status.watch == before
+    assert world.status.memory.watch == before
     assert seat(world).carriers == ["u2", UNSEEN]
     await world.departs(3, "u2")
     assert guards(world) == ["JoinedBeforeWatch"]

@@ -80,7 +80,7 @@ async def test_a_node_that_is_gone_ends_its_pods_where_its_deletion_says_so(
     node(world)
     await world.settled(3)
     assert left(world) == ([world.id_of(2)] if removed else [])
-    assert [s.uid for s in world.status.suspects] == ([] if removed else ["u2"])
+    assert [s.uid for s in world.status.memory.suspects] == ([] if removed else ["u2"])
 
 
 async def test_the_event_of_a_removal_names_the_node_that_ended_a_pod_beside_the_certificates() -> None:
@@ -145,7 +145,7 @@ async def test_a_node_that_an_etcd_of_before_has_forgotten_is_not_gone(notices: 
     world.pods.watch_name, world.pods.barrier_works = "2-00000002", True
     await world.settled(3)
     assert left(world) == []
-    assert [s.uid for s in world.status.suspects] == ["u2"]
+    assert [s.uid for s in world.status.memory.suspects] == ["u2"]
 
 
 async def test_a_node_that_is_taken_over_and_deleted_while_others_are_read_proves_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.resources.members import SUSPECT_IDS_MAX
+from staticgroup.api.resources.memory import SUSPECT_IDS_MAX
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History
@@ -27,7 +27,7 @@ async def test_pod_with_a_number_beyond_every_ordinal_in_its_name_stops_nothing(
     world = await OperatorWorld().started()
     start_as(world, "web-20261122093000", "script", set(), ids_are_fixed=False)
     await world.settled(2)
-    assert len(world.status.seats) == 3
+    assert len(world.status.memory.seats) == 3
 
 
 async def test_rollout_while_suspended_makes_no_suspects_at_a_restart() -> None:
@@ -112,14 +112,14 @@ async def of_pod_names() -> OperatorWorld:
 async def test_status_stays_below_what_etcd_takes() -> None:
     """Of suspects that have no room nothing is remembered, so the next process begins as if it remembered nothing."""
     world = await of_pod_names()
-    assert world.status.watch is not None
+    assert world.status.memory.watch is not None
     for n in range(20):
         lurker(world, n, frozenset(f"web-1-{n}-{k}-".ljust(240, "a") for k in range(SUSPECT_IDS_MAX)))
         world._happens(world.kube.pods["bill", f"lurker-{n}"], is_deleted=True)
     await world.settled(3)
-    assert len(world.status.suspects) > 1
+    assert len(world.status.memory.suspects) > 1
     assert len(json.dumps(group_body(world)["status"])) < ETCD_MAX
-    assert world.status.watch is None
+    assert world.status.memory.watch is None
 
 
 # a StatefulSet that could not be read is not one that does not exist
@@ -157,7 +157,7 @@ async def advice(world: OperatorWorld) -> str:
     await world.settled(2)
     await world.departs(4)
     assert (left(world), guards(world)) == ([], ["PodStillRunning"])
-    (message,) = (e.message for e in world.status.exceptions if e.kind.value == "Held")
+    (message,) = (e.message for e in world.status.issues if e.kind.value == "Held")
     assert "delete pod" not in message
     return message
 

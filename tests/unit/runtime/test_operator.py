@@ -68,10 +68,10 @@ async def test_process_that_cannot_resume_its_watch_removes_no_member_whose_pod_
     cluster.server.compact()
     async with cluster.operating("two"):
         await eventually(
-            lambda: [e["reason"] for e in cluster.status.get("exceptions") or () if e["kind"] == "Held"] == ["Suspect"],
+            lambda: [e["reason"] for e in cluster.status.get("issues") or () if e["kind"] == "Held"] == ["Suspect"],
             20,
         )
-        (suspect,) = cluster.status["suspects"]
+        (suspect,) = cluster.status["memory"]["suspects"]
         assert (suspect["uid"], suspect["pod"]) == ("u2", "web-2")
     assert left(cluster) == []
 
@@ -119,8 +119,8 @@ async def test_suspect_that_was_gone_before_the_ids_could_be_known_is_none_of_ou
         cluster.server.put(pod("web-8", uid="u8", instance_id=cluster.id_of(8)))
         cluster.server.remove("shop", "web-7")
         cluster.server.remove("shop", "web-8")
-        await eventually(lambda: "web-8" in str(cluster.status.get("suspects")))
-        assert "web-7" not in str(cluster.status["suspects"])
+        await eventually(lambda: "web-8" in str((cluster.status.get("memory") or {}).get("suspects")))
+        assert "web-7" not in str(cluster.status["memory"]["suspects"])
 
 
 def is_forgotten(operator: Operator) -> bool:

@@ -106,7 +106,7 @@ async def test_a_foreign_pod_that_vanishes_with_an_id_is_written_by_the_next_rou
     assert memories.unstored_since_s(0.0) in (looked_s, looked_s - POLL_S)
     await world.look()
     assert memories.unstored_since_s(0.0) is None
-    assert "stray" in {s.uid for s in world.status.suspects}
+    assert "stray" in {s.uid for s in world.status.memory.suspects}
     world.restart()
     world.kafka.join(world.id_of(1), LIVING)
     world.declare(static_group(generation=3))
@@ -160,9 +160,9 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
     del world.kafka.members[world.id_of(2)]
     world.reconciler.memories.mark_changed(KEY)
     await passes(world, SETTLE_MIN_S - 60)
-    assert [s.uid for s in world.status.suspects] == ["u2"]
+    assert [s.uid for s in world.status.memory.suspects] == ["u2"]
     await passes(world, 120)
-    assert world.status.suspects == []
+    assert world.status.memory.suspects == []
 
 
 async def test_a_status_that_the_watch_delivers_before_the_write_is_answered_is_no_change() -> None:
@@ -244,4 +244,4 @@ async def test_a_member_that_replaces_another_beside_a_ready_pod_is_reported_aft
     await becomes_ready(world, "u2b")
     world.kafka.join(world.id_of(2), LIVING)
     await world.look()
-    assert [e.reason for e in world.status.exceptions] == ["MemberReplaced"]
+    assert [e.reason for e in world.status.issues] == ["MemberReplaced"]

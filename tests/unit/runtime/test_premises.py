@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api import names
-from staticgroup.api.resources.status import Writer
+from staticgroup.api.resources.memory import Writer
 from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import pod_version, workload
 
@@ -83,32 +83,33 @@ async def test_lost_status_of_a_group_without_pods_is_recognized_by_its_members(
     assert not removed_living(world)
 
 
-async def test_lost_status_of_unscoped_ids_is_recognized_by_pods_younger_than_the_staticgroup() -> None:
-    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
-    world.template = "web-{ordinal}"
-    await world.started()
-    world.remove_object(2)
-    world.start(2, "u2b", created_at_s=world.now_s)
-    await world.settled(2)
-    world.kube.objects[("staticgroups", *KEY)]["status"] = {}
-    world.declare(world.kube.objects[("staticgroups", *KEY)])
-    world.restart(watch_name="2-00000002")
-    await world.settled(3)
-    zombie_of(world)
-    await world.settled(4)
-    assert not removed_living(world)
-
-
-async def test_adopting_running_pods_with_unscoped_ids_is_no_loss() -> None:
-    """The pods are older than the StaticGroup: the user declares that their ids are exclusive."""
+async def a_departure_of_ids_that_the_application_has(*, was_watched: bool) -> OperatorWorld:
+    """A StaticGroup takes in running pods; web-2 departs, after a restart of its pod or as it was."""
     world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
     world.template = "web-{ordinal}"
     world.scale(3)
     for ordinal in range(3):
         world.start(ordinal)
+    if was_watched:
+        await world.watched_for_long()
+        world.end(2)
+        world.start(2, "u2b")
     world.now_s += 300
     await world.settled(2)
-    await world.departs(3)
+    await world.departs(3, "u2b" if was_watched else "u2")
+    return world
+
+
+async def test_member_that_is_older_than_the_staticgroup_may_be_of_a_pod_that_was_deleted_by_force() -> None:
+    """Its process joined again while no StaticGroup was there, and another pod took its place; an id without a scope is
+    nobody's from the beginning."""
+    world = await a_departure_of_ids_that_the_application_has(was_watched=False)
+    assert world.left == []
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_one_restart_of_a_pod_makes_its_next_member_removable() -> None:
+    world = await a_departure_of_ids_that_the_application_has(was_watched=True)
     assert [i for _, i in world.left] == ["web-2"]
 
 
@@ -119,7 +120,7 @@ async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> No
         world._happens(pod_version(ordinal, f"old{ordinal}", instance_ids=frozenset()))
     await world.settled(2)
     assert world.status.injected is not None
-    assert (world.status.watch or "").startswith(world.pods.watch_name)
+    assert (world.status.memory.watch or "").startswith(world.pods.watch_name)
 
 
 async def test_new_staticgroup_of_a_known_name_has_lost_no_status_beside_carriers_of_the_old_one() -> None:
@@ -128,7 +129,7 @@ async def test_new_staticgroup_of_a_known_name_has_lost_no_status_beside_carrier
     world.declare(static_group("sg-2"))
     await world.settled(2)
     assert world.status.injected is not None
-    assert (world.status.watch or "").startswith(world.pods.watch_name)
+    assert (world.status.memory.watch or "").startswith(world.pods.watch_name)
 
 
 # owners of ids -----------------------------------------------------------------------------------------------
@@ -163,7 +164,7 @@ async def test_pod_of_another_group_that_carries_the_same_text_is_no_carrier() -
 
 
 def suspects(world: OperatorWorld) -> set[str]:
-    return {s.uid for s in world.status.suspects}
+    return {s.uid for s in world.status.memory.suspects}
 
 
 async def a_replica_that_pauses_in_its_write(world: OperatorWorld) -> None:
@@ -217,7 +218,7 @@ async def test_status_that_names_a_later_holding_than_there_is_stops_nobody() ->
     world.restart()  # what this process knows by itself names no other
     await world.departs(4)
     assert world.left, "it goes on removing"
-    assert world.status.writer == world.holding
+    assert world.status.memory.writer == world.holding
 
 
 async def test_edit_of_the_spec_between_two_rounds_costs_no_write_of_the_status() -> None:

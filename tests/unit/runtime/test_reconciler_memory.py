@@ -19,12 +19,12 @@ from .operator_world import KEY, UNREACHABLE, OperatorWorld, departing, guards, 
 async def test_removal_is_settled_only_by_a_reading_after_the_acknowledgement() -> None:
     world = await departing()
     await world.round()
-    (record,) = world.status.settling
+    (record,) = world.status.memory.settling
     assert record.settled_at is None
     assert world.condition("RemovalSettled")[1] == "RemovalInProgress"
     world.now_s += 1
     await world.round()
-    (record,) = world.status.settling
+    (record,) = world.status.memory.settling
     assert record.settled_at is not None
     assert world.condition("RemovalSettled")[1] == "Removed"
 
@@ -40,7 +40,7 @@ async def test_a_staticgroup_made_anew_under_the_name_remembers_nothing_of_the_o
     world.stores.drop_group(KEY, world.stores.group_uids[KEY])
     world.declare(static_group("sg-2"))
     await world.settled(2)
-    assert world.status.static_group_uid == "sg-2"
+    assert world.status.memory.static_group_uid == "sg-2"
     assert world.status.injected is not None
     assert world.status.injected.scope != scope
 
@@ -109,7 +109,7 @@ async def test_restart_between_leave_and_verification_continues_the_verification
     world.now_s += 1
     await world.round()
     assert len(world.left) == 2
-    assert world.status.settling[0].attempts == 2
+    assert world.status.memory.settling[0].attempts == 2
 
 
 async def test_hold_window_starts_again_after_a_restart_and_never_shortens() -> None:
@@ -173,12 +173,12 @@ async def test_first_holder_after_a_change_reads_what_the_other_replica_wrote() 
     standby = world.reconciler
     world.restart()
     await world.round()
-    assert world.status.settling
+    assert world.status.memory.settling
     world.list_again()
     standby.forget_all()
     standby.gatherer.pods = world.pods  # type: ignore[assignment]
     await standby.reconcile(KEY)
-    assert world.status.settling
+    assert world.status.memory.settling
     assert len(world.left) == 1
 
 
@@ -214,7 +214,7 @@ async def test_group_that_a_new_coordinator_shows_without_its_members_does_not_m
     await world.settled(8)
     world.kafka.members.update(members)
     await world.settled(2)
-    assert [s.carriers for s in world.status.seats] == [["u0"], ["u1"], ["u2"]]
+    assert [s.carriers for s in world.status.memory.seats] == [["u0"], ["u1"], ["u2"]]
     await world.departs(4)
     assert [i for _, i in world.left] == [world.id_of(2)]
 

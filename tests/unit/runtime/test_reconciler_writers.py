@@ -40,7 +40,7 @@ async def test_suspend_describes_nothing_and_remembers_suspects() -> None:
     await world.round()
     assert not {"describe", "leave"} & world.done
     assert world.condition("Ready")[:2] == ("False", "Suspended")
-    assert [s.uid for s in world.status.suspects] == ["u2"]
+    assert [s.uid for s in world.status.memory.suspects] == ["u2"]
 
 
 @pytest.mark.parametrize("change", ["suspend", "delete", "replace"])
@@ -128,7 +128,7 @@ async def test_unsure_answer_is_followed_by_a_new_describe_and_never_by_an_insta
     world.kafka.outcome = outcome
     first = await world.round()
     assert first.requeue_after_s == RACE_REQUEUE_S
-    assert world.status.settling == []
+    assert world.status.memory.settling == []
     world.kafka.outcome = None
     await world.round()
     assert world.did("describe")

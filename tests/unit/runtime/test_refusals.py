@@ -23,7 +23,7 @@ def refusal(status: int, text: str = "") -> KubeProblem:
     return problem_of(status, verb="patch", resource=RESOURCE, namespace="shop", text=text)
 
 
-UNDECLARED = refusal(500, "failed to create typed patch object: .status.seats: field not declared in schema")
+UNDECLARED = refusal(500, "failed to create typed patch object: .status.memory.seats: field not declared in schema")
 
 
 def refusals(world: OperatorWorld) -> list[str]:

@@ -41,13 +41,13 @@ async def test_a_suspect_that_an_operator_knows_is_in_the_status_again_after_a_r
     await world.settled(3)
     force_delete(world, "canary-0")
     await world.settled(3)
-    assert [s.uid for s in world.status.suspects] == ["stray"]
+    assert [s.uid for s in world.status.memory.suspects] == ["stray"]
     if is_set_back:
         restored(world, backup, version)
     for _ in range(10):
         await world.round()
         world.now_s += 30
-    in_status = [s.uid for s in world.status.suspects]
+    in_status = [s.uid for s in world.status.memory.suspects]
     if restarts:
         world.restart()
     for _ in range(30):

@@ -81,9 +81,9 @@ def at(operation: str, moment: str) -> Callable[[str], str]:
 def seen_of(world: OperatorWorld) -> tuple[Any, ...]:
     """What users are left with, without times, and without the reason that names a removal whose answer was lost."""
     conditions = {(c.type, c.status.value) for c in world.status.conditions}
-    exceptions = [(e.kind.value, e.reason) for e in world.status.exceptions]
+    exceptions = [(e.kind.value, e.reason) for e in world.status.issues]
     return (
-        conditions, world.status.members, {s.id: s.carriers for s in world.status.seats}, world.status.suspects,
+        conditions, world.status.members, {s.id: s.carriers for s in world.status.memory.seats}, world.status.memory.suspects,
         exceptions,
     )  # fmt: skip
 
@@ -121,7 +121,7 @@ async def test_removal_that_was_acknowledged_is_remembered_and_has_its_audit_lin
     assert sorted(lines) == sorted(acknowledged)
     assert acknowledged
     await world.round()
-    assert {record.instance_id for record in world.status.settling} >= set(acknowledged)
+    assert {record.instance_id for record in world.status.memory.settling} >= set(acknowledged)
 
 
 async def test_leave_whose_answer_was_cut_off_has_an_unknown_outcome_and_the_group_is_described_again(
@@ -134,7 +134,7 @@ async def test_leave_whose_answer_was_cut_off_has_an_unknown_outcome_and_the_gro
     await world.round()
     assert world.did("describe")
     assert not world.did("leave")
-    assert world.status.settling == []
+    assert world.status.memory.settling == []
 
 
 @pytest.mark.parametrize("is_cut", [True, False], ids=["the round is cut", "the answer is lost"])

@@ -131,7 +131,7 @@ async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() ->
     world.end(2)
     world.start(2, "u2b", joins=False, instance_ids=frozenset())
     await world.settled(2)
-    (finding,) = (e for e in world.status.exceptions if e.kind.value == "WithoutId")
+    (finding,) = (e for e in world.status.issues if e.kind.value == "WithoutId")
     assert "change the id template" in finding.message
     assert "restart" not in finding.message
 

@@ -86,7 +86,7 @@ async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     await world.started(2, joins=False)
     messages = [
         world.condition("MembershipComplete")[2],
-        *(e.message for e in world.status.exceptions if e.kind.value == "Missing"),
+        *(e.message for e in world.status.issues if e.kind.value == "Missing"),
     ]
     assert len(messages) == 3
     assert all(
@@ -308,7 +308,7 @@ async def test_restart_gives_no_id_to_a_container_that_is_not_there(
 ) -> None:
     """The policy writes the annotation and no variable."""
     world = await with_pods(client, **changes)
-    messages = [c.message for c in world.status.conditions] + [e.message for e in world.status.exceptions]
+    messages = [c.message for c in world.status.conditions] + [e.message for e in world.status.issues]
     assert not any("restart its pod" in text or "rollout restart" in text for text in messages)
     assert world.condition("Injected") == (
         "False",
@@ -318,8 +318,8 @@ async def test_restart_gives_no_id_to_a_container_that_is_not_there(
         "correct the name of the container in spec.client, and roll the StatefulSet",
     )
     assert "ee Injected" in world.condition("MembershipComplete")[2]
-    assert world.status.exceptions
-    assert all("correct the name of the container in spec.client" in e.message for e in world.status.exceptions)
+    assert world.status.issues
+    assert all("correct the name of the container in spec.client" in e.message for e in world.status.issues)
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ async def test_restart_gives_no_id_to_a_container_that_is_not_there(
 async def test_container_that_receives_its_variables_or_is_to_receive_none(client: dict[str, Any]) -> None:
     world = await with_pods(client)
     assert "container" not in world.condition("Injected")[2]
-    assert any("restart its pod" in e.message for e in world.status.exceptions)
+    assert any("restart its pod" in e.message for e in world.status.issues)
 
 
 async def test_container_of_a_statefulset_that_is_not_there_is_not_known() -> None:

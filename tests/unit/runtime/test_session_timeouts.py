@@ -12,11 +12,12 @@ from unit.runtime.operator_world import OperatorWorld, static_group
 
 def shown(world: OperatorWorld) -> tuple[Any, ...]:
     """Return shortest, longest, next, how many are not known, the column, and the reason."""
-    t, columns = world.status.timeout, world.status.columns
+    t, exact = world.status.session_timeout, world.status.memory.timeout
     assert t is not None
-    assert columns is not None
+    assert exact is not None
     reason = world.condition("TimeoutSufficient")[1]
-    return t.effective_ms, t.effective_max_ms, t.next_ms, t.unknown_pods, columns.timeout, reason
+    held_ms = [None if seconds is None else seconds * 1000 for seconds in (t.seconds, t.longest_seconds)]
+    return *held_ms, exact.next_ms, t.unknown_pods, t.summary, reason
 
 
 def replaced(world: OperatorWorld, ordinal: int, *timeouts_ms: int) -> None:

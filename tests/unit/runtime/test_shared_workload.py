@@ -223,7 +223,7 @@ async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_res
     await world.rounds(3)
     assert "sets the same variable KAFKA_GROUP_INSTANCE_ID of container app" in world.condition("Injected")[2]
     assert world.condition("MembershipComplete")[2].endswith("though their pods are Ready: see Injected.")
-    said = [e.message for e in world.status.exceptions if e.kind.value == "Missing"]
+    said = [e.message for e in world.status.issues if e.kind.value == "Missing"]
     assert said
     assert all("an instanceIdName of their own" in text and "restart" not in text for text in said)
     world.scale(2)
@@ -231,4 +231,4 @@ async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_res
     world.remove_object(2)
     world.kafkas.groups["orders"].join(world.ids(2)[0])
     await world.rounds(4)
-    assert [e.reason for e in world.status.exceptions if e.instance_id == world.ids(2)[0]] == ["ConflictingStaticGroup"]
+    assert [e.reason for e in world.status.issues if e.instance_id == world.ids(2)[0]] == ["ConflictingStaticGroup"]

@@ -114,4 +114,4 @@ async def test_member_of_a_pod_that_is_seen_with_its_whole_id_does_not_nearly_ma
     await world.settled(3)
     status, reason, message = world.condition("MembershipComplete")
     assert (status, reason) == ("False", "MembersMissing"), message
-    assert not any("suffixes" in e.message for e in world.status.exceptions)
+    assert not any("suffixes" in e.message for e in world.status.issues)

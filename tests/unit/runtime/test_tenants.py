@@ -101,7 +101,7 @@ async def test_no_staticgroup_of_another_namespace_holds_a_removal(
     tenant(world, is_issued=names_ids == "issued", workloadRef={"name": "web"}, **ids, **spec)
     await departs(world)
     assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
-    assert not [e for e in world.status.exceptions if e.kind.value in ("Held", "Conflicting")]
+    assert not [e for e in world.status.issues if e.kind.value in ("Held", "Conflicting")]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ async def test_brokers_with_our_cluster_id_make_a_rival(spec: Json, connection: 
     tenant(world, idTemplate=f"web-{{ordinal}}.{world.scope}", **spec)
     await departs(world)
     assert world.left == []
-    assert [e.reason for e in world.status.exceptions] == ["ConflictingStaticGroup"]
+    assert [e.reason for e in world.status.issues] == ["ConflictingStaticGroup"]
     world.stores.drop_group(("evil", "x"), "sg-tenant")
     await world.settled(3)
     assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]

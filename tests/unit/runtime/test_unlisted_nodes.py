@@ -28,7 +28,7 @@ async def test_a_lost_run_is_remembered_when_its_pod_goes_while_nodes_may_not_be
     nodes.changed(RAW_NODE, is_deleted=False)
     world.pods.book._node_of = nodes.node_of
     world.reconciler.gatherer.nodes = nodes
-    assert [(s.uid, s.lost_run) for s in world.status.suspects] == [("u2", True)]
+    assert [(s.uid, s.lost_run) for s in world.status.memory.suspects] == [("u2", True)]
     if not may_list:
         nodes.readable(problem_of(403, verb="list", resource="nodes"))
     world.scale(2)

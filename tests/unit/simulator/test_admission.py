@@ -20,7 +20,7 @@ from simulator.kubernetes.objects import (
 from staticgroup.api import names
 from staticgroup.api.injection import resolve_injected
 from staticgroup.api.resources.client import Client, ClientType, EnvEntry
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 
 from .plain_world import static_group
 from .served import Clock, pod

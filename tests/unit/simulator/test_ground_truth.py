@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -14,8 +12,6 @@ from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.kubernetes.objects import PODS, STATIC_GROUPS, uid_of
 from simulator.operators.process import says_report, says_stop
-from simulator.oracles.assumptions import Assumptions
-from simulator.oracles.ground_truth import GroundTruth, PodLife
 from simulator.oracles.promises import ROUND_MAX_S, Effect
 from simulator.world.teams import GROUP, NAMESPACE, WORKLOAD, Team, containers
 from simulator.world.world import World, WorldSettings
@@ -222,27 +218,3 @@ async def test_pod_that_a_restored_etcd_forgot_needs_no_proof_when_it_never_ran(
     world.kubernetes.restore_etcd(snapshot, bump=1_000_000)
     world.truth.resync(world.server)
     assert world.truth.pods[uid].is_certified == (entry is WAITING)
-
-
-def life(uid: str, **changes: Any) -> PodLife:
-    return PodLife(
-        uid=uid, namespace="shop", name="web-2", created_s=10.0, ids={"web-2"}, shown={"app"}, was_bound=True, **changes
-    )
-
-
-def test_exclusive_proves_the_end_of_pods_that_are_gone_and_not_of_one_that_is_there() -> None:
-    processes: Any = SimpleNamespace(creator=lambda member_id: SimpleNamespace(ended_s=None, pod_uid="late"))
-    loop: Any = SimpleNamespace(time=lambda: 1000.0)
-    truth = GroundTruth(
-        loop,
-        processes,
-        [],
-        "cluster",
-        lambda operator, group: None,
-        lambda operator, group: None,
-        assumptions=Assumptions(settle_s=600),
-    )
-    truth.pods = {"lost": life("lost", gone_s=500.0), "there": life("there"), "late": life("late", has_proof=True)}
-    assert sorted(truth.uncertified("web-2", "m")) == ["lost", "there"]
-    truth.prove_ends_of_gone_pods()
-    assert truth.uncertified("web-2", "m") == ["there"]

@@ -33,7 +33,7 @@ async def lost(world: PlainWorld, strike: Callable[[Kubelet], None]) -> tuple[Ku
 
 
 def held_by(world: PlainWorld) -> set[str]:
-    return {e["reason"] for e in world.status.get("exceptions") or ()}
+    return {e["reason"] for e in world.status.get("issues") or ()}
 
 
 @pytest.mark.parametrize(("lifecycle", "provider"), [("Auto", ""), ("Auto", "kind"), ("Untrusted", "aws")])

@@ -12,7 +12,7 @@ from pathlib import Path
 from ...api import names
 from ...api.resources.staticgroup import StaticGroup
 from ...core.plan import plan
-from ...core.status.durable import history_from
+from ...core.status.memory import history_from
 from ...kube.problem import KubeProblem
 from ...runtime.operator import Operator
 from ...runtime.process import kube_client, logs

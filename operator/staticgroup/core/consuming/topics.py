@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from ...api.resources.memory import UNREAD_TOPICS_MAX
 from ...api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
-from ...api.resources.status import UNREAD_TOPICS_MAX
 from ..group import GroupType, GroupView
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot, UnreadTopics

@@ -1,6 +1,6 @@
 """A finding: one sentence on what is so with a StaticGroup, and one on what to do about it.
 
-Status, exceptions, `explain`, Events and the journal show findings and word nothing else. `core.guards` and
+Status, issues, `explain`, Events and the journal show findings and word nothing else. `core.guards` and
 `core.releases` find what holds a removal or a release back; the modules here find the rest, one finding for each
 condition or exception. This file holds the type, and how a status shows it.
 """
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.status import EXCEPTIONS_MAX, ExceptionKind, MemberException
+from ...api.resources.status import ISSUES_MAX, IssueKind, MemberIssue
 from ...api.schema import Condition, with_conditions
 
 MESSAGE_MAX: Final = 300
@@ -50,7 +50,7 @@ class Finding:
     requeue_after_s: when another round can help; None when only an event can.
     """
 
-    kind: ConditionType | ExceptionKind
+    kind: ConditionType | IssueKind
     reason: str
     sentence: str
     remedy: str = ""
@@ -85,24 +85,22 @@ def conditions_of(
     return with_conditions(before, found, observed_generation=observed_generation, now=now)
 
 
-def exceptions_of(
-    findings: Iterable[Finding], before: Sequence[MemberException], now: datetime
-) -> list[MemberException]:
+def issues_of(findings: Iterable[Finding], before: Sequence[MemberIssue], now: datetime) -> list[MemberIssue]:
     """Return at most 50 rows for findings about an id or a pod, most urgent first; an earlier one keeps its `since`."""
     since = {(e.kind, e.instance_id, e.pod_name, e.reason): e.since for e in before}
-    rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, EXCEPTIONS_MAX))
+    rows = (_row(finding, now.replace(microsecond=0)) for finding in islice(findings, ISSUES_MAX))
     return [
         row.model_copy(update={"since": since.get((row.kind, row.instance_id, row.pod_name, row.reason), row.since)})
         for row in rows
     ]
 
 
-def _row(finding: Finding, since: datetime) -> MemberException:
+def _row(finding: Finding, since: datetime) -> MemberIssue:
     subject, sentence = finding.subject, finding.sentence
     remedy = finding.text[len(sentence) :]  # what to do is not what is cut off
     text = _cut(sentence, max(0, MESSAGE_MAX - len(remedy))) + remedy
-    return MemberException(
-        kind=ExceptionKind(finding.kind),
+    return MemberIssue(
+        kind=IssueKind(finding.kind),
         instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
         # An id may hold an ordinal of two hundred digits; no pod has such a name.
         pod_name=subject.pod_name if len(subject.pod_name or "") <= POD_NAME_MAX else None,

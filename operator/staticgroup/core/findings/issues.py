@@ -7,7 +7,7 @@ from typing import Final
 
 from ...api import remedies
 from ...api.identifiers import first_that_may_become
-from ...api.resources.status import ExceptionKind
+from ...api.resources.status import IssueKind
 from ..injection import InjectionVerdict
 from ..plan import Plan
 from ..protocols import CONNECT_ROLE
@@ -44,7 +44,7 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
         what = lost if suspect.has_lost_run else gone
         yield Finding(
-            kind=ExceptionKind.SUSPECT,
+            kind=IssueKind.SUSPECT,
             reason="EndNotSeen",
             sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
             remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
@@ -73,11 +73,11 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             reason, sentence = "JoinedUnderOwnId", "the pod is Ready, and its member joined under another id"
             remedy = own.remedy
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
-        yield Finding(kind=ExceptionKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
+        yield Finding(kind=IssueKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     no_ids = _NO_IDS.get(plan.injection.verdict) if plan.injection is not None else None
     for pod in plan.pods_without_id:
         yield Finding(
-            kind=ExceptionKind.WITHOUT_ID,
+            kind=IssueKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
             remedy=no_ids or way_to_id(snapshot, plan, pod.pod_name),
@@ -94,7 +94,7 @@ def _copies(table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
         seat = next((seats[at] for at in found if at is not None), None)
         if seat is not None:
             yield Finding(
-                kind=ExceptionKind.CONFLICTING,
+                kind=IssueKind.CONFLICTING,
                 reason="IdCarriedTwice",
                 sentence=f"pod {pod.namespace}/{pod.pod_name} carries a copy of this id, so it and {seat.pod_name} "
                 "fence or refuse each other; neither is removed",
@@ -108,7 +108,7 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
     for seat in table.wanted:
         if seat.memory.replaced is not None:
             yield Finding(
-                kind=ExceptionKind.CONFLICTING,
+                kind=IssueKind.CONFLICTING,
                 reason="MemberReplaced",
                 sentence="another member took over this id while the pod stayed Ready, and neither is removed: its "
                 "client joined again (session expired?), or another consumer uses this id, in the same pod or "
@@ -134,12 +134,12 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             reason, pod_name = "IdOfTheApplication", own.pod_of[member.instance_id or ""] or None
             sentence = "an id that the application brings itself; never touched: see MembershipComplete"
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
-        yield Finding(kind=ExceptionKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
+        yield Finding(kind=IssueKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
     for member in plan.table.dynamic if plan.table is not None else ():
         dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
         yield Finding(
-            kind=ExceptionKind.DYNAMIC,
+            kind=IssueKind.DYNAMIC,
             reason="NoInstanceId",
             sentence=f"member {member.member_id[:MEMBER_ID_SHOWN]} has no group.instance.id{dropped}; never touched",
             remedy=way_to_agent(snapshot, plan) if is_connect else "",

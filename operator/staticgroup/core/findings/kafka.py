@@ -13,7 +13,7 @@ from typing import Final
 from ...api import remedies
 from ...api.names import REBALANCE_DELAY_VARIABLE
 from ...api.reasons import ConditionStatus, ConditionType, Reason
-from ...api.resources.status import ExceptionKind
+from ...api.resources.status import IssueKind
 from ..group import GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from ..injection import AgentHindrance
 from ..outcomes import Executed
@@ -165,7 +165,7 @@ def misaddressed(table: SeatTable) -> Iterator[Finding]:
         else:
             continue
         yield Finding(
-            kind=ExceptionKind.MISADDRESSED,
+            kind=IssueKind.MISADDRESSED,
             reason=reason,
             sentence=sentence,
             remedy=remedies.name_worker(seat.pod_name),

@@ -251,7 +251,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
 
 
 def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
-    """Say which guard holds the first departed member; the exceptions list every one of them."""
+    """Say which guard holds the first departed member; the issues list every one of them."""
     first = held[0]
     reason = _REASONS.get(Guard(first.reason), Reason.REMOVAL_HELD)
     if spec.removal is Removal.NEVER:

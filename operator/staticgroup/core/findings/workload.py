@@ -11,7 +11,7 @@ from typing import Final
 from ...api import names, remedies
 from ...api.injection import follows_annotation
 from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
-from ...api.resources.durable import InjectedMethod
+from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind
 from ..evidence.chain import PodState

@@ -40,7 +40,8 @@ def schemes_of(group: StaticGroup) -> tuple[IdScheme, ...]:
     """Return every scheme that a StaticGroup issues ids by, or did; none while it makes no id that a broker takes."""
     status = group.status
     injected = status.injected if status is not None else None
-    templates = [*(status.issued.templates if status is not None and status.issued is not None else ())]
+    issued = status.memory.issued if status is not None else None
+    templates = [*(issued.templates if issued is not None else ())]
     if injected is not None:
         templates.append(injected.id_template)
     present = resolved_template(group)

@@ -24,7 +24,7 @@ _NAMED_MAX: Final = 4
 """Suffixes that a sentence lists; a client that makes up more of them is not helped by a longer list."""
 _NAMED_LENGTH_MAX: Final = 40
 _ROW_MAX: Final = 200
-"""Longest remedy that a row of status.exceptions has room for."""
+"""Longest remedy that a row of status.issues has room for."""
 _LEFT_BEHIND: Final = "what an earlier client left behind ends with its session"
 _ONE_WAY: Final = (
     "the clients of a pod to append the same (those of Spring append nothing with alwaysClientIdSuffix false), because "

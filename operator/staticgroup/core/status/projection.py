@@ -1,9 +1,9 @@
-"""The status of one round, as a pure projection of what was decided: its conditions, its exceptions, its counts.
+"""The status of one round, as a pure projection of what was decided: its conditions, its issues, its counts.
 
 `Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one
 line a user reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles)
 has its own condition and leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is
-bounded. `durable` writes what the next process reads again.
+bounded. `memory` writes what the next process reads again.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from typing import Final
 from ...api.protocols import GroupProtocol, RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
+from ...api.resources.memory import StatusMemory, TimeoutMemory
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
-from ..findings import MESSAGE_MAX, Finding, conditions_of, exceptions_of
+from ..findings import MESSAGE_MAX, Finding, conditions_of, issues_of
 from ..findings.consuming import consuming, rolls_quietly
 from ..findings.issues import findings_of_seats
 from ..findings.kafka import authorized, connected
@@ -30,11 +31,10 @@ from ..guards import Guard
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import reported_as
-from ..seats import SeatTable, Standing
+from ..seats import Standing
 from ..snapshot import Snapshot
-from ..timeouts.desired import moment
 from ..timeouts.in_force import TimeoutPlan
-from .durable import wire_history
+from .memory import wire_history, wire_injected
 
 _T = ConditionType
 _ORDER: Final = {kind.value: place for place, kind in enumerate(ConditionType)}
@@ -67,24 +67,26 @@ def project(
     A complete status; equal to `before` when nothing but time has passed.
     """
     previous, group = before or api.StaticGroupStatus(), snapshot.group
-    members = _members(plan, previous)
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
-        static_group_uid=snapshot.uid,
         conditions=_conditions(
             previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now
         ),
         # An empty or unreadable group keeps the last one.
         protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
-        columns=_columns(plan.table, members, plan.timeout),
-        members=members,
-        exceptions=exceptions_of(findings_of_seats(plan, snapshot), previous.exceptions, now),
+        members=_members(plan, previous),
+        issues=issues_of(findings_of_seats(plan, snapshot), previous.issues, now),
         last_removal=_last_removal(executed, previous, now),
-        timeout=_timeout(plan, previous),
+        session_timeout=_session_timeout(plan, previous),
         connect=_connect(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
-        writer=previous.writer,
-        **wire_history(spec, snapshot.namespace, plan.history),
+        injected=wire_injected(spec, plan.history.injected),
+        memory=StatusMemory(
+            static_group_uid=snapshot.uid,
+            timeout=_remembered_timeout(plan, previous.memory.timeout),
+            writer=previous.memory.writer,
+            **wire_history(snapshot.namespace, plan.history),
+        ),
     )
 
 
@@ -180,11 +182,6 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
 # figures
 
 
-def _columns(table: SeatTable | None, members: api.MembersStatus | None, timeout: TimeoutPlan | None) -> api.Columns:
-    joined = f"{members.joined}/{members.expected}" if table is not None and members is not None else None
-    return api.Columns(members=joined, timeout=_in_short(timeout) if timeout is not None else None)
-
-
 def _in_short(t: TimeoutPlan) -> str | None:
     """Return what holds and what the next pods get, such as 125s, 125s→300s or ?→125s; None when neither is known.
 
@@ -249,58 +246,42 @@ def _connect(plan: Plan, group: GroupView | KafkaProblem, previous: api.Connect 
         connectors=min(load.connectors, INT32_MAX),
         tasks=min(load.tasks, INT32_MAX),
         unknown=load.unknown,
-        rebalance_delay_ms=min(load.delay_ms, TIMEOUT_MS_MAX),
+        rebalance_delay_seconds=_rounded_up(load.delay_ms),
         waiting=None if load.waiting is None else min(load.waiting, INT32_MAX),
         workers=workers[: api.CONNECT_WORKERS_MAX],
     )
 
 
-def _timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.Timeout | None:
-    t, before = plan.timeout, previous.timeout
+def _session_timeout(plan: Plan, previous: api.StaticGroupStatus) -> api.SessionTimeoutStatus | None:
+    t = plan.timeout
+    if t is None:
+        return previous.session_timeout
+    shortest_ms, longest_ms, advice = t.in_force.shortest_ms, t.in_force.longest_ms, t.desired.advice
+    recommended_ms = advice.recommended_ms if advice is not None else None
+    if recommended_ms is None and t.desired.source is not api.TimeoutSource.FIXED:
+        recommended_ms = t.chosen_ms
+    return api.SessionTimeoutStatus(
+        summary=_in_short(t),
+        seconds=None if shortest_ms is None else shortest_ms // 1000,
+        longest_seconds=None if longest_ms is None else _rounded_up(longest_ms),
+        next_seconds=None if t.next_ms is None else t.next_ms // 1000,
+        recommended_seconds=None if recommended_ms is None else _rounded_up(recommended_ms),
+        unknown_pods=min(t.in_force.unknown, INT32_MAX),
+        source=t.desired.source,
+        why=t.desired.why[:MESSAGE_MAX] or None,
+    )
+
+
+def _remembered_timeout(plan: Plan, before: TimeoutMemory | None) -> TimeoutMemory | None:
+    t = plan.timeout
     if t is None:
         return before
     own_ms = t.chosen_ms if t.is_of_group else None
     if t.protocol is None and before is not None:  # others rely on it, and there may be members again
         own_ms = before.own_ms
-    recommended, samples = _recommended(t, before)
-    return api.Timeout(
-        effective_ms=t.in_force.shortest_ms,
-        effective_max_ms=t.in_force.longest_ms,
-        next_ms=t.next_ms,
-        own_ms=own_ms,
-        written_ms=plan.history.group_config.written_ms,
-        unknown_pods=min(t.in_force.unknown, INT32_MAX),
-        recommended=recommended,
-        samples=samples,
-        source=t.desired.source,
-        basis=t.desired.basis.value,
-        why=t.desired.why[:MESSAGE_MAX] or None,
-        broker_min_ms=t.brokers.min_ms,
-        broker_max_ms=t.brokers.max_ms,
-    )
+    return TimeoutMemory(own_ms=own_ms, written_ms=plan.history.group_config.written_ms, next_ms=t.next_ms)
 
 
-def _recommended(t: TimeoutPlan, before: api.Timeout | None) -> tuple[api.Recommended, int]:
-    """Report what is recommended, and from how many restarts; the fleet's stays while nothing newer can be read."""
-    advice, desired = t.desired.advice, t.desired
-    record = advice.record if advice is not None else None
-    if advice is not None and record is not None and advice.recommended_ms is not None:
-        target_ms = advice.recommended_ms
-        return api.Recommended(
-            lower_ms=target_ms if record.lower_ms is None else record.lower_ms,
-            target_ms=target_ms,
-            upper_ms=target_ms if record.upper_ms is None else record.upper_ms,
-            uncapped_ms=target_ms if record.uncapped_ms is None else record.uncapped_ms,
-            source=api.RecommendationSource.FLEET,
-            valid_until=moment(advice.valid_until_ms),
-            reasons=list(record.reasons[: api.RECOMMENDATION_REASONS_MAX]),
-        ), min(record.stops, INT32_MAX)
-    kept = before.recommended if before is not None else None
-    if advice is not None and record is None and kept is not None and kept.source is api.RecommendationSource.FLEET:
-        return kept, before.samples if before is not None else 0
-    return api.Recommended(
-        lower_ms=desired.need_ms if desired.is_measured else desired.structural_ms,
-        target_ms=t.chosen_ms,
-        upper_ms=desired.target_ms,
-        uncapped_ms=desired.target_ms,
-    ), desired.samples if desired.is_measured else 0
+def _rounded_up(value_ms: int) -> int:
+    """Return seconds."""
+    return -(-min(value_ms, TIMEOUT_MS_MAX) // 1000)

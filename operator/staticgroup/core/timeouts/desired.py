@@ -94,7 +94,7 @@ class FleetTimeout:
     ----------
     setting: of Kafka, that the number is for.
     recommended_ms: None: the present value is to stay.
-    lower_ms, upper_ms, uncapped_ms: the interval of the number, and its value without any bound; None: not known.
+    uncapped_ms: the number without any bound; None: not known.
     stops, method, reasons: what it rests on, and what shaped it, for people.
     is_released: the fleet's canary lets this group act on it now. is_rolled_back: the canary was rolled back.
     is_capped: the brokers' maximum shortened it.
@@ -102,8 +102,6 @@ class FleetTimeout:
 
     setting: str
     recommended_ms: int | None
-    lower_ms: int | None = None
-    upper_ms: int | None = None
     uncapped_ms: int | None = None
     stops: int
     method: str
@@ -145,7 +143,6 @@ class AdviceVerdict:
     fleet_ms: int | None
     recommended_ms: int | None = None
     record: FleetTimeout | None = None
-    valid_until_ms: int = 0
     reason: Reason
     cause: str = ""
 
@@ -201,7 +198,7 @@ def quantised(value_ms: int) -> int:
     return -(-value_ms // STEP_MS) * STEP_MS
 
 
-def moment(unix_ms: int) -> datetime:
+def _moment(unix_ms: int) -> datetime:
     """Return an aware time, kept to the second as metav1.Time does; what is beyond the year 9999 ends there."""
     return datetime.fromtimestamp(min(unix_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
 
@@ -371,7 +368,6 @@ def judge_advice(
         fleet_ms=None if is_rolled_back else present_ms,
         recommended_ms=recommended_ms,
         record=record,
-        valid_until_ms=advice.valid_until_ms,
         reason=Reason.RECOMMENDATION_USED,
     )
     if recommended_ms is None:
@@ -383,7 +379,7 @@ def judge_advice(
         return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
     if not record.is_released:
         return found.shown(f"{recommended_ms} ms wait for this group's canary wave{newer}")
-    until = moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
+    until = _moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
     is_capped = record.is_capped and record.uncapped_ms is not None
     beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""
     cause = f"{recommended_ms} ms from {record.stops} stops ({because}), valid until {until}{beyond}{newer}"

@@ -15,7 +15,7 @@ from typing import Final
 
 from ...api.injection import env_entries
 from ...api.reasons import Reason
-from ...api.resources.durable import InjectedMethod
+from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.resources.status import TimeoutSource
 from ...api.schema import TIMEOUT_MS_MAX

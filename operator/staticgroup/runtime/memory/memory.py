@@ -15,12 +15,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...api import names
+from ...api.resources.memory import Writer
 from ...api.resources.staticgroup import StaticGroup, StaticGroupSpec
-from ...api.resources.status import StaticGroupStatus, Writer
+from ...api.resources.status import StaticGroupStatus
 from ...core.group import BrokerBounds
 from ...core.ids.naming import Naming, naming_or_none
 from ...core.snapshot import History
-from ...core.status.durable import history_from, is_of, remembers_the_same
+from ...core.status.memory import history_from, is_of, remembers_the_same, with_memory
 from ...kube.gateway import KubeGateway
 from ...kube.lease import is_older
 from ...kube.pods.store import PodStore
@@ -272,7 +273,7 @@ class Memories:
         Anybody with the right to write a status can put any number there, and an older Lease can be restored, so the
         Lease itself is read.
         """
-        writer, ours = status.writer if status is not None else None, self.holding()
+        writer, ours = status.memory.writer if status is not None else None, self.holding()
         if writer is None or ours is None or writer.lease_uid != ours.lease_uid:
             return False
         if writer.lease_transitions <= ours.lease_transitions:
@@ -295,7 +296,8 @@ class Memories:
         A status that is not written yet may wait for its time (`Memory.due_s`).
         """
         is_there = (status == memory.status and not memory.must_write) or await self._write(key, memory, status)
-        if memory.status is not None and not memory.must_write and remembers_the_same(memory.status, status):
+        before = memory.status
+        if before is not None and not memory.must_write and remembers_the_same(before.memory, status.memory):
             memory.stored = revision
         return is_there
 
@@ -305,7 +307,7 @@ class Memories:
         for pause_s in RACE_PAUSES_S:
             if not self.may_write():
                 return False
-            sent = status.model_copy(update={"writer": self.holding()})
+            sent = with_memory(status, {"writer": self.holding()})
             memory.sent_at_s, memory.expected = self.monotonic_s(), sent
             answer = await self.kube.apply_status(
                 names.STATIC_GROUP_PLURAL, *key, memory.uid, sent.to_wire(), resource_version=memory.resource_version

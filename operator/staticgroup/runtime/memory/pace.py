@@ -19,8 +19,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ...api.remedies import APPLY_CRDS
+from ...api.resources.memory import StatusMemory
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.resources.status import StaticGroupStatus, TimeoutSource
+from ...api.resources.status import StaticGroupStatus
 from ...api.workloads import STATEFUL_SET
 from ...core.group import GroupView, KafkaProblem, KafkaProblemKind
 from ...core.plan import ACTIVE_REQUEUE_S, STEADY_REQUEUE_S, Plan
@@ -42,9 +43,7 @@ RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 45.0
 """A minute less the longest wait for a turn: who upgrades the CRDs sees the end of a refusal within a minute."""
 
-_PROGRESS: Final = frozenset(
-    {"absences", "columns", "conditions", "exceptions", "group_state", "members", "seal", "seats", "suspects"}
-)
+_PROGRESS: Final = frozenset({"conditions", "group_state", "issues", "members"})
 """Fields of a status that show progress. All others are read by the admission policy, the next process, or somebody who
 waits for an edit to be observed."""
 
@@ -78,7 +77,9 @@ def can_wait(before: StaticGroupStatus | None, after: StaticGroupStatus) -> bool
         return False
     if _next_timeout(before) != _next_timeout(after):
         return False
-    fields = StaticGroupStatus.model_fields.keys() - _PROGRESS - {"timeout"}
+    if _lasting(before.memory) != _lasting(after.memory):
+        return False
+    fields = StaticGroupStatus.model_fields.keys() - _PROGRESS - {"session_timeout", "memory"}
     return all(getattr(before, name) == getattr(after, name) for name in fields)
 
 
@@ -91,13 +92,13 @@ def shows_only_edits(before: StaticGroupStatus | None, after: StaticGroupStatus)
 
 def _next_timeout(status: StaticGroupStatus) -> object:
     """Return the session timeout but for what the live pods hold, which changes with every pod."""
-    of_pods = {"effective_ms": None, "effective_max_ms": None, "unknown_pods": 0, "why": None}
-    if status.timeout is None:
-        return None
-    if status.timeout.source is not TimeoutSource.FLEET:  # each absence that is measured moves these a little
-        target_ms = status.timeout.recommended.target_ms if status.timeout.recommended is not None else None
-        return status.timeout.model_copy(update=of_pods | {"samples": 0, "recommended": None}), target_ms
-    return status.timeout.model_copy(update=of_pods)
+    of_pods = {"summary": None, "seconds": None, "longest_seconds": None, "unknown_pods": 0, "why": None}
+    return status.session_timeout.model_copy(update=of_pods) if status.session_timeout is not None else None
+
+
+def _lasting(memory: StatusMemory) -> StatusMemory:
+    """Return what is remembered but for what changes with every pod."""
+    return memory.model_copy(update={"absences": None, "seal": None, "seats": [], "suspects": []})
 
 
 def _ready(status: StaticGroupStatus) -> str:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ...api.rendering import AgentImage, is_meant, json_patch, rendered
-from ...api.resources.durable import InjectedMethod
+from ...api.resources.injected import InjectedMethod
 from ...api.workloads import WORKLOAD_KINDS
 from ...kube.problem import KubeProblem
 

@@ -7,20 +7,20 @@ from datetime import UTC, datetime
 
 import pytest
 
-from staticgroup.api.resources import members as api
-from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.api.resources import memory as api
+from staticgroup.api.resources.memory import StatusMemory
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN, digest_of
 from staticgroup.core.members.memory import Members
-from staticgroup.core.status.durable import members_from, wire_members
+from staticgroup.core.status.memory import members_from, wire_members
 from unit.core.builders import NOW_S, WATCH, attributed, id_of, members, suspect
 
 
-def written(memory: Members) -> StaticGroupStatus:
-    return StaticGroupStatus(**wire_members("shop", memory))
+def written(memory: Members) -> StatusMemory:
+    return StatusMemory(**wire_members("shop", memory))
 
 
 def through_the_api_server(memory: Members, **edits: object) -> Members:
-    return members_from("shop", StaticGroupStatus.model_validate({**written(memory).to_wire(), **edits}))
+    return members_from("shop", StatusMemory.model_validate({**written(memory).to_wire(), **edits}))
 
 
 def test_members_their_carriers_and_suspects_come_back() -> None:
@@ -49,8 +49,7 @@ def test_where_nothing_is_remembered_nothing_is_sealed() -> None:
 
 
 def test_missing_status_gives_neither_memory_nor_watch() -> None:
-    assert members_from("shop", None) == Members()
-    assert members_from("shop", StaticGroupStatus()) == Members()
+    assert members_from("shop", StatusMemory()) == Members()
 
 
 def test_only_a_digest_of_a_member_id_is_written() -> None:
@@ -143,5 +142,5 @@ def test_longest_status_can_be_stored() -> None:
         f"{'i' * 240}{n}": attributed(f"m{n}", *(f"{'u' * 34}{c}" for c in range(api.CARRIERS_MAX)))
         for n in range(api.SEATS_MAX)
     }
-    status = StaticGroupStatus(**wire_members("shop", Members(attributions=held, suspects=lost)))
+    status = StatusMemory(**wire_members("shop", Members(attributions=held, suspects=lost)))
     assert len(json.dumps(status.to_wire(), separators=(",", ":"))) < 1_200_000

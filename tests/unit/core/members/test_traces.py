@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from staticgroup.api.resources.status import StaticGroupStatus
+from staticgroup.api.resources.memory import StatusMemory
 from staticgroup.core.guards import Guard
 from staticgroup.core.members.memory import PAUSE_MAX_S, Members
 from staticgroup.core.plan import Plan
 from staticgroup.core.snapshot import History
-from staticgroup.core.status.durable import members_from, wire_members
+from staticgroup.core.status.memory import members_from, wire_members
 from unit.core.builders import (
     NOW_S,
     WATCH,
@@ -74,9 +74,9 @@ class Story:
     def restart(self) -> None:
         """Another process continues with the memory in the status."""
         kept = self.memory.members
-        status = StaticGroupStatus(**wire_members("shop", kept))
+        status = StatusMemory(**wire_members("shop", kept))
         self.memory = replace(
-            self.memory, members=members_from("shop", StaticGroupStatus.model_validate(status.to_wire()))
+            self.memory, members=members_from("shop", StatusMemory.model_validate(status.to_wire()))
         )
 
 

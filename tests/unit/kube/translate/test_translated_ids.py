@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulator.kubernetes.admission import inject
 from staticgroup.api.injection import resolve_injected
 from staticgroup.api.resources.client import Client
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.kube.translate.carried_ids import CARRIED_IDS_MAX, _expanded
 from unit.kube.raw_objects import pod
 from unit.kube.translate.test_pods import version

@@ -204,12 +204,11 @@ async def with_decoys(ids: dict[str, Any], template: str = "app-{ordinal}", **al
     world = connected(OperatorWorld(**ids, connectionRef=REF), allowedNamespaces=[allowed])
     world.template = template
     world.scale(2)
-    for ordinal in range(2):
-        world.kafka.join(world.id_of(ordinal), f"lives-elsewhere-{ordinal}")
-    await world.round()
+    await world.watched_for_long()
     world.list_again()
     for ordinal in range(2):
         world.start(ordinal, joins=False)
+        world.kafka.join(world.id_of(ordinal), f"lives-elsewhere-{ordinal}")
     world.now_s += 300
     await world.settled(2)
     world.list_again()
@@ -226,7 +225,7 @@ async def test_the_claim_that_ids_are_exclusive_counts_where_the_connection_allo
     assert len((await with_decoys(LITERAL, names=["shop"], allowExclusive=True, **allowed)).left) == 2
     world = await with_decoys(LITERAL, names=["shop"], **allowed)
     assert world.left == []
-    (message,) = {e.message for e in world.status.exceptions if e.reason == "UnscopedId"}
+    (message,) = {e.message for e in world.status.issues if e.reason == "UnscopedId"}
     assert "the owner of ClusterKafkaConnection shared" in message
     assert "allowExclusive" in message
 
@@ -235,7 +234,7 @@ async def test_the_scope_of_another_as_a_literal_is_the_same_claim() -> None:
     """A tenant that reads the scope of another cluster's StaticGroup in Kafka can write it into its own template."""
     world = await with_decoys(COPIED, "web-{ordinal}.0badc0de", names=["shop"])
     assert world.left == []
-    (message,) = {e.message for e in world.status.exceptions if e.reason == "UnscopedId"}
+    (message,) = {e.message for e in world.status.issues if e.reason == "UnscopedId"}
     assert "the owner of ClusterKafkaConnection shared set allowExclusive" in message
 
 

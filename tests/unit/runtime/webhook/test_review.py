@@ -11,7 +11,7 @@ import pytest
 from staticgroup.api import names
 from staticgroup.api.injection import resolve_injected
 from staticgroup.api.rendering import AgentImage, rendered
-from staticgroup.api.resources.durable import InjectedMethod
+from staticgroup.api.resources.injected import InjectedMethod
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.runtime.webhook.review import Outcome, Reviewer

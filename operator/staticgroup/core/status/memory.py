@@ -15,9 +15,9 @@ from ...api.injection import resolve_injected
 from ...api.ordinals import Ordinals
 from ...api.protocols import GroupProtocol
 from ...api.resources import absences as wire
-from ...api.resources import durable
-from ...api.resources import members as kept
+from ...api.resources import memory as kept
 from ...api.resources import status as api
+from ...api.resources.injected import InjectedMethod, InjectedStatus
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.samples import Cause, Reservoir, samples_from, text_of
@@ -42,26 +42,26 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
     """
     if status is None:
         return History()
-    issued = status.issued
+    memory = status.memory
+    issued, timeout = memory.issued, memory.timeout
     return History(
         injected=_injected_from(status.injected),
-        seats={s.instance_id: SeatMemory(removal=_record_from(s)) for s in status.settling},
+        seats={s.instance_id: SeatMemory(removal=_record_from(s)) for s in memory.settling},
         issued_ordinals=Ordinals.parse(issued.ordinals) if issued else Ordinals(),
         templates=tuple(issued.templates) if issued else (),
         fleet_timeout_ms=_fleet_timeout_ms(status),
-        absences=absences_from(status.absences),
-        measured=measured_from(status.absences),
-        group_config=GroupConfigRecord(written_ms=status.timeout.written_ms if status.timeout is not None else None),
-        members=members_from(namespace, status),
-        unread=unread_from(status.unread_topics),
-        left_on_close=left_from(status.left_on_close),
+        absences=absences_from(memory.absences),
+        measured=measured_from(memory.absences),
+        group_config=GroupConfigRecord(written_ms=timeout.written_ms if timeout is not None else None),
+        members=members_from(namespace, memory),
+        unread=unread_from(memory.unread_topics),
+        left_on_close=left_from(memory.left_on_close),
     )
 
 
-def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dict[str, Any]:
-    """Write what is remembered but for the setting of the group, as fields of the status."""
+def wire_history(namespace: str, history: History) -> dict[str, Any]:
+    """Write what is remembered, as fields of `StatusMemory`; its timeouts and its writer are not among them."""
     return {
-        "injected": wire_injected(spec, history.injected),
         "issued": wire_issued(history),
         "settling": wire_settling(history),
         "absences": wire_absences(history),
@@ -71,29 +71,35 @@ def wire_history(spec: StaticGroupSpec, namespace: str, history: History) -> dic
     }
 
 
+def with_memory(status: api.StaticGroupStatus, changes: Mapping[str, Any]) -> api.StaticGroupStatus:
+    """Return a status with other fields of its `StatusMemory`, by name."""
+    return status.model_copy(update={"memory": status.memory.model_copy(update=changes)})
+
+
 def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
     """True for a status written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
-    return status.static_group_uid in (None, uid)
+    return status.memory.static_group_uid in (None, uid)
 
 
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:
     """Return the fleet learner's value that the next pods get, or the group has; None for anybody else's value."""
-    if status.timeout is None or status.timeout.source is not api.TimeoutSource.FLEET:
+    timeout = status.session_timeout
+    if timeout is None or timeout.source is not api.TimeoutSource.FLEET:
         return None
     own_ms = status.injected.session_timeout_ms if status.injected is not None else None
     if own_ms is not None or status.protocol is GroupProtocol.CLASSIC:
         return own_ms
     # What the group has may be longer, because others want it to be, or wanted it lately.
-    return status.timeout.next_ms if status.timeout.own_ms is None else status.timeout.own_ms
+    return status.memory.timeout.own_ms if status.memory.timeout is not None else None
 
 
-def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.InjectedStatus | None:
+def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> InjectedStatus | None:
     """Write what the admission policy reads; None while no id may be issued."""
     if injected is None:
         return None
     return resolve_injected(
         spec.client,
-        method=durable.InjectedMethod(injected.method),
+        method=InjectedMethod(injected.method),
         scope=injected.scope,
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
@@ -101,17 +107,17 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> durable.I
     )
 
 
-def wire_issued(history: History) -> durable.Issued | None:
+def wire_issued(history: History) -> kept.Issued | None:
     """Write every ordinal ever issued, compactly; None before the first."""
     if history.injected is None and not history.issued_ordinals and not history.templates:
         return None
-    return durable.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
+    return kept.Issued(ordinals=history.issued_ordinals.text, templates=list(history.templates))
 
 
-def wire_settling(history: History) -> list[durable.Settling]:
+def wire_settling(history: History) -> list[kept.Settling]:
     """Write the acknowledged removals whose id has not been wanted again."""
     return [
-        durable.Settling(
+        kept.Settling(
             instance_id=r.instance_id,
             member_id=r.member_id[:300],
             coordinator=r.coordinator[:300],
@@ -120,16 +126,16 @@ def wire_settling(history: History) -> list[durable.Settling]:
             absent_since=None if r.absent_since_s is None else wire_time(r.absent_since_s),
             settled_at=None if r.settled_at_s is None else wire_time(r.settled_at_s),
         )
-        for r in history.removals[: durable.SETTLING_MAX]
+        for r in history.removals[: kept.SETTLING_MAX]
     ]
 
 
-def wire_unread(unread: UnreadTopics | None) -> api.UnreadTopicsStatus | None:
+def wire_unread(unread: UnreadTopics | None) -> kept.UnreadTopicsMemory | None:
     """Write which topics nobody reads; None while there are none."""
     if unread is None:
         return None
     at_s = unread.rebalanced_at_s
-    return api.UnreadTopicsStatus(
+    return kept.UnreadTopicsMemory(
         topics=list(unread.topics),
         since=wire_time(unread.since_s),
         rebalanced_for=list(unread.rebalanced_for),
@@ -137,7 +143,7 @@ def wire_unread(unread: UnreadTopics | None) -> api.UnreadTopicsStatus | None:
     )
 
 
-def unread_from(written: api.UnreadTopicsStatus | None) -> UnreadTopics | None:
+def unread_from(written: kept.UnreadTopicsMemory | None) -> UnreadTopics | None:
     """Read the same; the group has to be at rest anew before it is rebalanced."""
     if written is None:
         return None
@@ -149,16 +155,16 @@ def unread_from(written: api.UnreadTopicsStatus | None) -> UnreadTopics | None:
     )
 
 
-def wire_left(left: LeftOnClose | None) -> api.LeftOnCloseStatus | None:
+def wire_left(left: LeftOnClose | None) -> kept.LeftOnCloseMemory | None:
     """Write which member left last when it closed; None when the last one stayed."""
     if left is None:
         return None
-    return api.LeftOnCloseStatus(
+    return kept.LeftOnCloseMemory(
         instance_id=left.instance_id, pod_name=left.pod_name, at=wire_time(left.at_s), count=min(left.count, INT32_MAX)
     )
 
 
-def left_from(written: api.LeftOnCloseStatus | None) -> LeftOnClose | None:
+def left_from(written: kept.LeftOnCloseMemory | None) -> LeftOnClose | None:
     """Read the same."""
     if written is None:
         return None
@@ -167,7 +173,7 @@ def left_from(written: api.LeftOnCloseStatus | None) -> LeftOnClose | None:
     )
 
 
-def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:
+def _injected_from(injected: InjectedStatus | None) -> Injected | None:
     if injected is None:
         return None
     return Injected(
@@ -179,7 +185,7 @@ def _injected_from(injected: durable.InjectedStatus | None) -> Injected | None:
     )
 
 
-def _record_from(settling: durable.Settling) -> RemovalRecord:
+def _record_from(settling: kept.Settling) -> RemovalRecord:
     return RemovalRecord(
         instance_id=settling.instance_id,
         member_id=settling.member_id,
@@ -194,25 +200,23 @@ def _record_from(settling: durable.Settling) -> RemovalRecord:
 # members, and the pods that may hold them
 
 
-def members_from(namespace: str, status: api.StaticGroupStatus | None) -> Members:
-    """Read what an earlier process remembered; nothing when there is no status.
+def members_from(namespace: str, memory: kept.StatusMemory) -> Members:
+    """Read what an earlier process remembered.
 
     Where somebody has edited any of it, or it had no room, the suspects alone are believed: they only hold back.
     """
-    if status is None:
-        return Members()
-    suspects = tuple(_suspect_from(namespace, s) for s in status.suspects)
-    if status.seal != seal_of(status.watch, status.seats, status.suspects):
+    suspects = tuple(_suspect_from(namespace, s) for s in memory.suspects)
+    if memory.seal != seal_of(memory.watch, memory.seats, memory.suspects):
         return Members(suspects=suspects)
     attributions = {
         s.id: Attribution(member=s.member, first_seen_s=s.first_seen.timestamp(), carriers=frozenset(s.carriers))
-        for s in status.seats
+        for s in memory.seats
     }
-    return Members(attributions=attributions, suspects=suspects, watch=status.watch or "")
+    return Members(attributions=attributions, suspects=suspects, watch=memory.watch or "")
 
 
 def wire_members(namespace: str, members: Members) -> dict[str, Any]:
-    """Write what is remembered, as fields of the status.
+    """Write what is remembered, as fields of `StatusMemory`.
 
     Where the status has no room for all of it, neither watch nor seal is written, and the next process begins without
     memory: it assumes that every member may be of an unseen pod. Plain seats need no room, because that process
@@ -227,8 +231,8 @@ def wire_members(namespace: str, members: Members) -> dict[str, Any]:
     return {"watch": watch, "seats": seats, "suspects": suspects, "seal": seal}
 
 
-def remembers_the_same(one: api.StaticGroupStatus, other: api.StaticGroupStatus) -> bool:
-    """Return True when two statuses hold the same members, suspects and watch."""
+def remembers_the_same(one: kept.StatusMemory, other: kept.StatusMemory) -> bool:
+    """Return True when both hold the same members, suspects and watch."""
     return all(getattr(one, field) == getattr(other, field) for field in ("watch", "seats", "suspects", "seal"))
 
 

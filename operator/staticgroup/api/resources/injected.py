@@ -1,38 +1,16 @@
-"""Describe the little of a status that must survive a restart: what was injected and issued, and what settles.
-
-`members` keeps beside it who may be removed. Losing either proves nothing: departed members then wait for their session
-to expire.
-"""
+"""Describe what the next pod receives: the one thing in a status that the admission policy and the webhook read."""
 
 from enum import StrEnum
 from typing import Annotated, Final
 
 from pydantic import Field, StringConstraints
 
-from ..ordinals import ORDINALS_TEXT_MAX
-from ..schema import (
-    ATOMIC,
-    INT32_MAX,
-    NULLABLE,
-    ApiModel,
-    EnvName,
-    InstanceIdText,
-    MemberIdText,
-    Timestamp,
-    list_map,
-)
+from ..schema import INT32_MAX, NULLABLE, ApiModel, EnvName, list_map
 
-SETTLING_MAX: Final = 100
-TEMPLATES_MAX: Final = 8
 INJECTED_IDS_MAX: Final = 8
 INJECTED_ENV_MAX: Final = 16
 INJECTED_VALUE_MAX: Final = 1024
 
-PodName = Annotated[str, StringConstraints(max_length=253)]
-ShortText = Annotated[str, StringConstraints(max_length=300)]
-OrdinalsText = Annotated[
-    str, StringConstraints(max_length=ORDINALS_TEXT_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")
-]
 IdTemplate = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
 AnnotationKey = Annotated[str, StringConstraints(min_length=1, max_length=317)]
 
@@ -116,36 +94,4 @@ class InjectedStatus(ApiModel):
     # Absent, not null: what was written before the field was known means the same, and is written again unchanged.
     worker: InjectedWorker | None = Field(
         None, description="What the container of a Connect worker receives besides; absent: nothing."
-    )
-
-
-class Issued(ApiModel):
-    """Remember every id ever issued, compactly."""
-
-    ordinals: OrdinalsText = Field(
-        description="Ordinals that have been given an id, as ranges such as 0-4,7; narrow gaps are filled when they "
-        "are too many to list."
-    )
-    templates: Annotated[list[IdTemplate], Field(max_length=TEMPLATES_MAX)] = Field(
-        [], description="Earlier id templates, oldest first, at most 8.", json_schema_extra=ATOMIC
-    )
-
-
-class Settling(ApiModel):
-    """Remember one acknowledged removal until its id is wanted again."""
-
-    instance_id: InstanceIdText = Field(description="The id that was removed.")
-    member_id: MemberIdText = Field(description="The member id that was removed with it.")
-    coordinator: Annotated[str, StringConstraints(max_length=300)] = Field(
-        description="The coordinator that acknowledged it, as node id and address."
-    )
-    acknowledged_at: Timestamp = Field(description="When it was acknowledged.")
-    attempts: Annotated[int, Field(ge=1, le=INT32_MAX)] = Field(1, description="How often it has been sent.")
-    absent_since: Timestamp | None = Field(
-        None,
-        description="Since when the member is absent under another coordinator than the one that acknowledged.",
-        json_schema_extra=NULLABLE,
-    )
-    settled_at: Timestamp | None = Field(
-        None, description="When the removal was seen to last; null while it is not.", json_schema_extra=NULLABLE
     )
