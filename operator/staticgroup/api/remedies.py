@@ -25,7 +25,10 @@ SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
 
 def restart_pod(namespace: str, pod_name: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group."""
-    return f"a fenced client does not come back by itself, restart its pod: {_delete(namespace, pod_name)}"
+    return (
+        "while pods do not consume on purpose, as a standby, set spec.mode to Observe; a fenced client does not come "
+        f"back by itself, restart its pod: {_delete(namespace, pod_name)}"
+    )
 
 
 def wait_for_session(namespace: str, pod_name: str) -> str:

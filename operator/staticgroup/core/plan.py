@@ -179,7 +179,9 @@ def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s:
     # Step 2: attribute the members to the pods that were there when they joined.
     found = replace(found, members=members_after(spec, snapshot, found, naming))
     if isinstance(group, KafkaProblem):
-        return Survey(issuance=issuance, history=found)
+        # While brokers are away sessions expire, and every member joins anew: nobody took an id over.
+        seats = {key: replace(seat, sightings=()) for key, seat in found.seats.items()}
+        return Survey(issuance=issuance, history=replace(found, seats=seats))
 
     # Step 3: the table of seats, and the members whose process may be over.
     table = build_seat_table(role_of(spec), naming, expected, snapshot, group, found, now_s)

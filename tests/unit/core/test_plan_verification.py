@@ -227,6 +227,12 @@ def test_the_member_of_a_new_process_replaces_no_living_one(pod: KnownPod) -> No
     assert replaced(planned(replace(TAKEN, pods=(pod,)), BESIDE)) == []
 
 
+def test_members_that_join_anew_after_the_brokers_were_away_replace_none() -> None:
+    """All sessions have expired meanwhile; to stop whoever else has the ids would be the wrong advice."""
+    away = planned(replace(TAKEN, group=KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="")), BESIDE)
+    assert replaced(planned(TAKEN, away.history)) == []
+
+
 def test_a_member_that_stays_replaces_none() -> None:
     assert replaced(planned(replace(TAKEN, group=group(member(2))), BESIDE)) == []
 

@@ -158,7 +158,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a fenced client", departure(group=group(member(0))), "MembershipComplete", "MembersMissing",
-        "web-1; a fenced client does not come back by itself, restart its pod: kubectl -n shop delete pod web-1",
+        "a fenced client does not come back by itself, restart its pod: kubectl -n shop delete pod web-1",
     ),
     (
         "a force-deleted pod",

@@ -58,11 +58,11 @@ class WorkloadRef(ApiModel):
         rule(
             "self.kind in ['StatefulSet', 'StrimziPodSet', 'Deployment', 'ReplicaSet']",
             "spec.workloadRef.kind must be StatefulSet or StrimziPodSet: only their pods keep their name and ordinal "
-            "over a restart",
+            "over a restart; for a KafkaConnect of Strimzi name its StrimziPodSet, <name>-connect",
             field_path=".kind",
         ),
         rule(
-            "self.kind == 'StrimziPodSet' || self.apiVersion == 'apps/v1'",
+            "self.kind != 'StatefulSet' || self.apiVersion == 'apps/v1'",
             "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
             field_path=".apiVersion",
         ),
