@@ -47,7 +47,8 @@ def test_what_a_later_status_leaves_out_is_gone(kubectl: Kubectl, group: dict[st
     stored = report(kubectl, group, less)["status"]
     # Parsed, because an emptied list-map vanishes where an emptied atomic list stays as [].
     assert api.StaticGroupStatus.model_validate(stored) == less
-    assert {"injected", "memory", "lastRemoval", "sessionTimeout"}.isdisjoint(stored)
+    assert {"injected", "lastRemoval", "sessionTimeout"}.isdisjoint(stored)
+    assert {"watch", "issued", "absences", "writer"}.isdisjoint(stored["memory"])
 
 
 def test_a_status_out_of_bounds_is_refused_by_the_api_server_too(kubectl: Kubectl, group: dict[str, Any]) -> None:

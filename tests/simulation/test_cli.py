@@ -7,14 +7,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from simulator.__main__ import EXAMPLES, PROGRAM, main, parser
+from simulator.__main__ import DEVELOPERS, EXAMPLES, PROGRAM, main, parser
 from simulator.crashes.crash import SCENARIOS
 from simulator.story import timeline
 from simulator.story.comparison import Cost
-from simulator.story.timeline import ASCII_BLOCKS, BLOCKS, Style, table, words
+from simulator.story.timeline import ASCII_BLOCKS, BLOCKS, Style, table
+from simulator.story.words import words
+from staticgroup.cli.command_line import main as operators_own
+from staticgroupctl import main as program
 
 REPOSITORY = Path(__file__).parents[2]
 PLAIN = Style(is_colored=False, blocks=BLOCKS, width=80)
@@ -119,18 +123,55 @@ def test_help_shows_examples_and_every_scenario(capsys: pytest.CaptureFixture[st
     """People try `--help` first."""
     status, out, _ = ended(capsys, "--help")
     assert status == 0
-    assert EXAMPLES in out
+    assert (EXAMPLES + DEVELOPERS).format(program=PROGRAM) in out
     status, out, _ = ended(capsys, "crash", "--help")
     assert status == 0
     assert all(s.name in out and s.says in out for s in SCENARIOS)
 
 
-@pytest.mark.parametrize("line", [line.strip() for line in EXAMPLES.splitlines()[1:]])
+@pytest.mark.parametrize("line", [line.format(program=PROGRAM).strip() for line in (EXAMPLES + DEVELOPERS).splitlines()[1:]])
 def test_each_example_is_a_command_line(line: str) -> None:
     """An example that does not parse would be worse than none."""
     command = line.partition("  ")[0]
     assert command.startswith(PROGRAM)
     parser().parse_args(command.removeprefix(PROGRAM).split())
+
+
+def test_own_numbers_are_flags_over_those_of_a_file(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    assert "4 pods, 7 partitions" in ended(capsys, "--pods", "4", "--partitions", "7")[1]
+    given = ended(capsys, "--scenario", str(file))[1]
+    assert ended(capsys, "--scenario", str(file), "--partitions", "9")[1].splitlines()[0] != given.splitlines()[0]
+    status, _, err = ended(capsys, "--restart-seconds", "9", "3")
+    assert (status, err) == (2, f"{PROGRAM}: flags: scenario: Value error, restart_seconds: the first number must not be above the second\n")
+
+
+def test_the_picture_says_what_the_text_says(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
+    shown = tmp_path / "mine.svg"
+    status, out, _ = ended(capsys, "--scenario", str(file), "--picture", str(shown))
+    root = ElementTree.fromstring(shown.read_text(encoding="utf-8"))
+    texts = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    costs = re.findall(r"^ +(\d+ rebalances?, .* idle)$", out, flags=re.MULTILINE)
+    assert status == 0
+    assert costs
+    assert [each for each in texts if each in costs] == costs
+    assert len(list(root.iter("{http://www.w3.org/2000/svg}rect"))) > 2 * len(costs)
+
+
+def test_a_picture_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    status, _, err = ended(capsys, "--scenario", str(file), "--picture", "/nowhere/at/all.svg")
+    assert (status, err) == (1, "/nowhere/at/all.svg: No such file or directory\n")
+
+
+def test_it_is_a_command_of_the_installed_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """People meet it as `staticgroup simulate`; the operator's image has no simulator and says where to get it."""
+    with pytest.raises(SystemExit) as left:
+        program(["simulate", "--help"])
+    assert left.value.code == 0
+    out = capsys.readouterr().out
+    assert out.startswith("usage: staticgroup simulate")
+    assert "soak" not in out
+    assert operators_own(["simulate", "--pods", "3"]) == 2
+    assert "pipx run --spec . staticgroup simulate --pods 3" in capsys.readouterr().err
 
 
 def test_one_crash_is_replayed(capsys: pytest.CaptureFixture[str]) -> None:

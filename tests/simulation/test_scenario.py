@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from simulator.story.comparison import LOST_FOR_S, Cost, experience
-from simulator.story.scenario import Happening, Scenario, ScenarioError, load
+from simulator.story.scenario import Happening, Scenario, ScenarioError, load, made
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 EXAMPLE = GUIDE / "scenario-example.yaml"
@@ -71,6 +71,16 @@ def test_the_page_lists_every_field_and_its_default() -> None:
     for name in ("session_timeout_seconds", "dynamic_session_timeout_seconds", "heartbeat_seconds", "stop_seconds"):
         assert float(rows[f"`{name}`"]) == getattr(Scenario(), name)
     assert f"cut off for {LOST_FOR_S:.0f} s" in PAGE
+
+
+@pytest.mark.parametrize("pods", [1, 2, 3, 5, 40])
+def test_the_story_fits_a_workload_of_any_size(pods: int) -> None:
+    """Whoever gives a number alone gets the whole story, and each happening has ended before the next one."""
+    found = made({"pods": pods, "restart_seconds": [20, 60]}, "flags").happenings
+    assert found[0].what == "roll"
+    assert {h.what for h in found} == {"roll", "scale", "crash", "lose_node"} - (
+        {"scale"} if pods == 1 else set()) - ({"lose_node"} if pods < 3 else set())
+    assert pods == 1 or found[1].at_seconds - found[0].at_seconds >= pods * 60
 
 
 def test_nothing_happens_in_a_quiet_world() -> None:

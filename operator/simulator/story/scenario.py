@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 LENGTH_AFTER_LAST_S = 120.0
+BETWEEN_PODS_S = 5.0
+"""At most, from a pod that is Ready to the end of the next one."""
 
 
 class ScenarioError(ValueError):
@@ -62,6 +65,7 @@ class Scenario(Strict):
         `dynamic_session_timeout_seconds`.
     heartbeat_seconds: heartbeat.interval.ms of a classic group; a member learns of a rebalance no sooner.
     pod_management_policy: of the StatefulSet.
+    happenings: in any order.
     """
 
     name: Annotated[str, Field(pattern="^[a-z]([a-z0-9-]{0,30}[a-z0-9])?$")] = "orders"
@@ -75,13 +79,7 @@ class Scenario(Strict):
     dynamic_session_timeout_seconds: Annotated[float, Field(ge=6, le=1800)] = 45.0
     heartbeat_seconds: Annotated[float, Field(ge=0.5, le=600)] = 3.0
     pod_management_policy: Literal["OrderedReady", "Parallel"] = "OrderedReady"
-    happenings: Annotated[tuple[Happening, ...], Field(max_length=200)] = (
-        Happening(at_seconds=30, what="roll"),
-        Happening(at_seconds=180, what="scale", replicas=4),
-        Happening(at_seconds=300, what="crash", pod=1),
-        Happening(at_seconds=420, what="lose_node", pod=3),
-        Happening(at_seconds=420, what="scale", replicas=3),
-    )
+    happenings: Annotated[tuple[Happening, ...], Field(max_length=200)] = ()
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Scenario:
@@ -109,6 +107,16 @@ def load(path: Path) -> Scenario:
     ------
     ScenarioError: it cannot be read, is no YAML mapping, or a field is unknown or out of bounds.
     """
+    return made(content_of(path), str(path))
+
+
+def content_of(path: Path) -> dict[str, Any]:
+    """Read the mapping that a scenario file holds.
+
+    Raises
+    ------
+    ScenarioError: it cannot be read, or is no YAML mapping.
+    """
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -117,8 +125,42 @@ def load(path: Path) -> Scenario:
         raise ScenarioError(f"{path} is not YAML: {error}") from error
     if not isinstance(content, dict):
         raise ScenarioError(f"{path}: expected a mapping such as `pods: 5`, got {type(content).__name__}")
+    return content
+
+
+def made(content: Mapping[str, Any], source: str) -> Scenario:
+    """Return the scenario of some numbers; its happenings follow from them where none are given.
+
+    Parameters
+    ----------
+    source: where they come from, for errors.
+
+    Raises
+    ------
+    ScenarioError: a field is unknown or out of bounds.
+    """
     try:
-        return Scenario.model_validate(content)
+        scenario = Scenario.model_validate(content)
+        if "happenings" not in content:
+            scenario = Scenario.model_validate({**content, "happenings": happenings_of(scenario)})
     except ValidationError as error:
         lines = [f"{'.'.join(str(p) for p in e['loc']) or 'scenario'}: {e['msg']}" for e in error.errors()]
-        raise ScenarioError(f"{path}: " + "; ".join(lines)) from error
+        raise ScenarioError(f"{source}: " + "; ".join(lines)) from error
+    return scenario
+
+
+def happenings_of(scenario: Scenario) -> tuple[Happening, ...]:
+    """Return the happenings of the story for a workload of any size: each has time to end before the next begins."""
+    pods = scenario.pods
+    roll_s = pods * (scenario.restart_seconds[1] + scenario.stop_seconds + BETWEEN_PODS_S)
+    scale_s = 30 + max(150, roll_s)
+    crash_s = scale_s + max(120, scenario.session_timeout_seconds + 30)
+    lost_s = crash_s + max(120, scenario.session_timeout_seconds + 30, scenario.dynamic_session_timeout_seconds + 30)
+    found = [Happening(at_seconds=30, what="roll")]
+    if pods > 1:
+        found.append(Happening(at_seconds=scale_s, what="scale", replicas=pods - 1))
+    found.append(Happening(at_seconds=crash_s, what="crash", pod=min(1, pods - 1)))
+    if pods > 2:
+        found.append(Happening(at_seconds=lost_s, what="lose_node", pod=pods - 2))
+        found.append(Happening(at_seconds=lost_s, what="scale", replicas=pods - 2))
+    return tuple(found)

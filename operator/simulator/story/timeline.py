@@ -6,10 +6,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from ..engine.trace import Entry
-from .comparison import LOST_FOR_S, Cost, History, experience
+from .comparison import Cost, History, experience
+from .picture import drawn
 from .scenario import Happening, Scenario
+from .words import chapters, clock, sentence, words
 
 WIDTH_MIN, WIDTH_MAX = 60, 110
 LABEL = 10
@@ -37,8 +40,13 @@ class Style:
         return f"{colour}{text}{RESET}" if self.is_colored else text
 
 
-def tell(scenario: Scenario, *, is_colored: bool) -> int:
-    """Run a scenario with and without the operator and print its timeline; returns the exit status."""
+def tell(scenario: Scenario, *, is_colored: bool, picture: Path | None = None) -> int:
+    """Run a scenario with and without the operator and print its timeline; returns the exit status.
+
+    Parameters
+    ----------
+    picture: file that is written as an SVG; None: none.
+    """
     try:
         without, with_operator = (experience(scenario, is_static=is_static) for is_static in (False, True))
     except AssertionError as error:
@@ -47,6 +55,13 @@ def tell(scenario: Scenario, *, is_colored: bool) -> int:
     width = min(max(shutil.get_terminal_size((100, 24)).columns, WIDTH_MIN), WIDTH_MAX)
     style = Style(is_colored, _blocks(), width)
     sys.stdout.write("\n".join(render(scenario, without, with_operator, style)) + "\n")
+    if picture is not None:
+        try:
+            picture.write_text(drawn(scenario, without, with_operator), encoding="utf-8")
+        except OSError as error:
+            sys.stderr.write(f"{picture}: {error.strerror or error}\n")
+            return 1
+        sys.stdout.write(f"\nThe picture is in {picture}\n")
     return 0
 
 
@@ -68,9 +83,7 @@ def render(scenario: Scenario, without: History, with_operator: History, style: 
     busy, idle = style.blocks[0], style.blocks[-1]
     legend = f"Each strip is time from left to right: {busy} every partition is worked on, {idle} none is"
     yield style.paint(legend, DIM)
-    happenings = sorted(scenario.happenings, key=lambda h: h.at_seconds)
-    ends_s = [h.at_seconds for h in happenings[1:]] + [scenario.length_s]
-    for happening, end_s in zip(happenings, ends_s, strict=True):
+    for happening, end_s in chapters(scenario):
         if end_s > happening.at_seconds:
             yield ""
             yield from _chapter(scenario, happening, end_s, (("without", without), ("with", with_operator)), style)
@@ -104,37 +117,6 @@ def _block(share: float, blocks: str) -> str:
     """Draw a share of idle partitions; anything above nothing is seen."""
     steps = len(blocks) - 1
     return blocks[0] if share <= 0.0 else blocks[min(steps, 1 + int(share * steps))]
-
-
-def clock(at_s: float) -> str:
-    """Return minutes and seconds."""
-    return f"{int(at_s) // 60:2}:{int(at_s) % 60:02}"
-
-
-def sentence(happening: Happening) -> str:
-    """Say what happens."""
-    texts = {
-        "roll": "rolling restart: every pod is replaced, one after the other",
-        "scale": f"scale to {happening.replicas}",
-        "crash": f"the process of pod {happening.pod} crashes and is restarted in place",
-        "delete": f"pod {happening.pod} is deleted and replaced",
-        "lose_node": f"the node of pod {happening.pod} is cut off for {LOST_FOR_S:.0f} s and the pod force-deleted: "
-        "its process lives on",
-    }
-    return texts[happening.what]
-
-
-def words(cost: Cost) -> str:
-    """Say what a time cost."""
-    parts = [_count(cost.rebalances, "rebalance"), f"{_count(cost.moved, 'partition')} moved"]
-    parts.append(f"{_count(round(cost.idle_s), 'partition-second')} idle")
-    if round(cost.double_s):
-        parts.append(f"{_count(round(cost.double_s), 'partition-second')} worked on twice")
-    return ", ".join(parts)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def moments(history: History) -> list[tuple[float, str]]:

@@ -44,10 +44,13 @@ asks Secrets and brokers:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status."""
     words = sys.argv[1:] if arguments is None else list(arguments)
+    if words[:1] == ["simulate"]:
+        return _simulate(words)
     parser = _parser()
     unset = argparse.Namespace(namespace="", context="", kubeconfig="", impersonated="")
     options = parser.parse_args(words, unset)
-    call = {"status": _status, "explain": _explain, "doctor": _doctor, "crds": _crds}.get(options.command)
+    calls = {"status": _status, "explain": _explain, "doctor": _doctor, "crds": _crds}
+    call = calls.get(options.command)
     try:
         status: int = call(options) if call else _operator_commands(words).carry_out(options)
     except Refused as error:
@@ -104,6 +107,7 @@ def _parser() -> _Parser:
         "-f", "--filename", type=Path, metavar="FILE", help="plan in the world that --snapshot recorded"
     )
     plan.add_argument("--snapshot", type=Path, metavar="FILE", help="also write what was read, for -f; no credentials")
+    command("simulate", "show what a group goes through with and without StaticGroup; needs no cluster")
     command("crds", "print the CustomResourceDefinitions, for kubectl apply -f -")
     command("run", "run the operator until SIGTERM")
     command("webhook", "give new pods their ids before Kubernetes 1.36, until SIGTERM")
@@ -135,6 +139,13 @@ def _carried(name: str) -> str:
 def _crds(options: argparse.Namespace) -> int:
     print(_carried(CRDS) or _operator_commands(["crds"]).definitions(), end="")
     return 0
+
+
+def _simulate(words: Sequence[str]) -> int:
+    """Say where the simulator is, which neither the operator's image nor the plugin carries."""
+    typed = shlex.join(["pipx", "run", "--spec", ".", "staticgroup", *words])
+    print(f"the simulator is not in here; with Python 3.11, in a checkout of the source, run: {typed}", file=sys.stderr)
+    return EXIT_USAGE
 
 
 def _api(options: argparse.Namespace) -> ApiServer:
