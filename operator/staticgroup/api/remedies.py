@@ -72,8 +72,8 @@ def allow_exclusive(connection: str) -> str:
 def take_ids() -> str:
     """Say what to look at where pods carry their ids and members are in the group without any."""
     return (
-        "members without group.instance.id are in the group, so look whether the clients take theirs from the variable "
-        "that spec.client names"
+        "members without group.instance.id are in the group, so look whether each client is given one: from the "
+        "variable that spec.client names, or with type Own by the application itself"
     )
 
 

@@ -26,3 +26,15 @@ def test_copied_id_is_found_under_the_id_that_the_pod_carries_before_the_client_
     naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
     assert naming.carried_as("web-2.3fa9c1d2-1") == {"web-2.3fa9c1d2", "web-2.3fa9c1d2-1"}
     assert naming.carried_as("foreign") == {"foreign"}
+
+
+def test_pod_that_shows_no_id_has_that_of_the_template_where_the_application_brings_it() -> None:
+    """As one whose application takes its host name; what a pod shows counts for more."""
+    scheme = IdScheme(template="{podName}", workload_name="web", env_suffixes=("",), suffixes=("", "-0"))
+    brought, injected = Naming(schemes=(scheme,), is_brought=True), Naming(schemes=(scheme,))
+    bare = known_pod(instance_ids=frozenset())
+    assert brought.expand(bare).instance_ids == {"web-2", "web-2-0"}
+    assert injected.expand(bare).instance_ids == frozenset()
+    other = known_pod(instance_ids=frozenset({"orders-7"}))
+    assert brought.expand(other).instance_ids == {"orders-7"}
+    assert brought.expand(replace(bare, pod_name="other-2")).instance_ids == frozenset()

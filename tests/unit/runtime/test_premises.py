@@ -113,6 +113,21 @@ async def test_one_restart_of_a_pod_makes_its_next_member_removable() -> None:
     assert [i for _, i in world.left] == ["web-2"]
 
 
+async def test_application_that_takes_its_host_name_needs_no_variable() -> None:
+    world = OperatorWorld(idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    await world.watched_for_long()
+    for ordinal in range(3):
+        world.start(ordinal, instance_ids=frozenset())
+    world.now_s += 300
+    await world.settled(2)
+    assert [world.condition(kind)[0] for kind in ("Ready", "Injected", "MembershipComplete")] == ["True"] * 3
+    assert world.status.issues == []
+    await world.departs(3)
+    assert [i for _, i in world.left] == ["web-2"]
+
+
 async def test_first_acknowledgement_beside_pods_without_ids_is_innocent() -> None:
     world = OperatorWorld()
     world.scale(3)

@@ -21,6 +21,7 @@ from ...api.identifiers import (
     may_become,
 )
 from ...api.injection import client_suffixes, env_suffixes
+from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX
 from ..evidence.chain import KnownPod, PodState
@@ -42,10 +43,12 @@ class Naming:
     schemes: the present one first, then those of earlier templates.
     scope: what {scope} stands for in all of them; ids that contain it are ours, whatever their template. "" before the
         first injection.
+    is_brought: the application brings its ids (`client.type: Own`), so a pod may show none of them.
     """
 
     schemes: tuple[IdScheme, ...]
     scope: str = ""
+    is_brought: bool = False
 
     def ordinal_of(self, instance_id: str) -> Ordinal | None:
         """Return the ordinal an id was made for by the newest scheme that makes it; None when the id is not ours."""
@@ -73,8 +76,14 @@ class Naming:
         return bool(self.scope and made_by) and all(self.scope in s.template for s in made_by)
 
     def expand(self, pod: KnownPod) -> KnownPod:
-        """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`)."""
+        """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`).
+
+        A pod that shows none although its application brings them, as one that takes its host name, has those of the
+        template.
+        """
         made: set[str] = set()
+        if self.is_brought and not pod.instance_ids and self.schemes:
+            pod = replace(pod, instance_ids=self._of_template(pod))
         for scheme in self.schemes:
             ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
             if ordinal is None:
@@ -82,6 +91,10 @@ class Naming:
             for base in _bases(scheme, ordinal) & pod.instance_ids:
                 made.update(base + added for added in scheme.suffixes)
         return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
+
+    def _of_template(self, pod: KnownPod) -> frozenset[str]:
+        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name)
+        return _bases(self.schemes[0], ordinal) if ordinal is not None else frozenset()
 
     def gives(self, pod: KnownPod) -> bool:
         """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
@@ -161,7 +174,7 @@ def naming_of(spec: StaticGroupSpec, history: History) -> Naming:
         return Naming(schemes=())
     templates = [injected.id_template, *(t for t in history.templates if t != injected.id_template)]
     schemes = tuple(scheme_of(spec, t) for t in templates)
-    return Naming(schemes=schemes, scope=injected.scope)
+    return Naming(schemes=schemes, scope=injected.scope, is_brought=spec.client.type is ClientType.OWN)
 
 
 def naming_or_none(spec: StaticGroupSpec, history: History) -> Naming | None:
