@@ -33,12 +33,14 @@ RUN set -e; \
 COPY operator/staticgroup staticgroup
 COPY operator/journal journal
 COPY operator/kafka_frames kafka_frames
+COPY operator/unused_modules.py .
 # Test suites of dependencies are dead weight. Bytecode is trusted unchecked: the file system is read-only.
 RUN set -e; \
     site="$(/opt/staticgroup/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
     cp -R staticgroup journal kafka_frames "$site/"; \
     find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
     find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
+    PYTHONDONTWRITEBYTECODE=1 /opt/staticgroup/bin/python unused_modules.py; \
     /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
     printf '%s\n' '#!/opt/staticgroup/bin/python' 'import sys' 'from staticgroup.cli.command_line import main' 'sys.exit(main())' \
       > /opt/staticgroup/bin/staticgroup; \
