@@ -9,8 +9,9 @@ from __future__ import annotations
 import io
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from support.demo import measure, report, view
-from support.demo.measure import Line, Standstill, Stillness, Times
+from support.demo.chart import drawn
+from support.demo.measure import Course, Line, Standstill, Stillness, Times, course
 from support.demo.picture import GroupPicture, Picture, PodPicture, records_per_s, still
 from support.demo.report import Figures, Roll, ScaleDown, differences
 from support.demo.wording import CONNECT, CONSUMER, STREAMS, Wording
@@ -390,3 +392,20 @@ def test_partition_counts_as_still_only_after_reports_had_time_to_arrive() -> No
 def test_rate_counts_the_records_of_the_last_three_seconds() -> None:
     lines = [consumed(0, (0, 1), at_ms=at_ms) for at_ms in (1000, 2500, 3500)]
     assert records_per_s(lines, 5000) == pytest.approx(20 / 3)
+
+
+def test_the_picture_has_a_bar_for_each_standstill_and_says_the_figures() -> None:
+    stops = [Standstill(partition=3, from_ms=12_000, until_ms=15_500), Standstill(partition=0, from_ms=20_000, until_ms=22_000)]
+    found = course(stops, since_ms=10_000, until_ms=40_000)
+    assert found == Course(length_s=30.0, stops=((3, 2.0, 5.5), (0, 10.0, 12.0)))
+    roll = {"rebalances": 4, "rebuilds": 11, "stillness": {"sum_s": 5.5}, "course": asdict(found)}
+    down = {"takeover_s": 47.5, "member_ended_by": "session expiry", "course": asdict(replace(found, stops=()))}
+    names = ("state_without", "state_with"), ("scale_down_without", "scale_down_with")
+    figures = dict.fromkeys(names[0], roll) | dict.fromkeys(names[1], down)
+    root = ElementTree.fromstring(drawn(figures, partitions=6))
+    bars = [each for each in root.iter("{http://www.w3.org/2000/svg}rect") if each.get("fill") not in ("#ffffff", "#f3f4f6")]
+    assert len(bars) == 2 * len(stops)
+    assert float(bars[0].get("width", "")) == pytest.approx(760 * 3.5 / 30, abs=0.1)
+    said = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert said.count("4 rebalances, 11 states read again, 6 partition-seconds at a standstill") == 2
+    assert said.count("its partitions stood still for 47.5 s; member ended by session expiry") == 2

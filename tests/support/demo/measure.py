@@ -40,6 +40,30 @@ class Standstill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """The standstills of a group from the beginning of a scene on.
+
+    Parameters
+    ----------
+    stops: (partition, from, until) of each, seconds since the beginning.
+    """
+
+    length_s: float
+    stops: tuple[tuple[int, float, float], ...]
+
+
+def course(stops: Iterable[Standstill], *, since_ms: int, until_ms: int) -> Course:
+    """Return standstills in seconds since the beginning of a scene."""
+
+    def since(at_ms: int) -> float:
+        return round((at_ms - since_ms) / 1000, 2)
+
+    return Course(
+        length_s=since(until_ms), stops=tuple((s.partition, since(s.from_ms), since(s.until_ms)) for s in stops)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stillness:
     """All standstills of a group in a window.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from support.demo.groups import DemoGroup
-from support.demo.measure import delay_below_s, moves, read_twice, standstills, stillness, takeovers
+from support.demo.measure import course, delay_below_s, moves, read_twice, standstills, stillness, takeovers
 from support.demo.report import ITSELF, OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
 from support.demo.role import PARTITIONS, REPLICAS, Role, environment_of
 from support.devcluster.kafka_log import now_ms
@@ -149,6 +149,7 @@ def _roll(group: DemoGroup) -> Roll:
         p99_delay_s=delay_below_s(group.lines(), since_ms=since_ms, until_ms=until_ms, share=0.99)
         if has_state
         else None,
+        course=course(stops, since_ms=since_ms, until_ms=until_ms),
     )
 
 
@@ -174,12 +175,17 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     found = until(taken, deadline_s=TAKEOVER_DEADLINE_S, what=f"{pieces} are {role.wording.done}", poll_s=0.2)
     event = until(lambda: group.departure(since_ms), deadline_s=10, what=f"the broker logs the end of {departed}")
     slowest_s = max(value for value in found.values() if value is not None)
+    known_ms = min(times[-1][1] for times in group.times().values() if times)  # what comes later is not reported yet
     how = how_ended(event)
     show.tell(f"{departed}: {role.wording.nobody} for {slowest_s:.1f} s; ended by {how}.")
     return ScaleDown(
         partitions=tuple(found), takeover_s=slowest_s, member_left_after_s=(event.at_ms - ended_at_ms) / 1000,
         member_ended_by=how, session_timeout_s=timeout_ms / 1000, interruptions=role.interruptions(group, since_ms)[0],
         restored_records=role.restored(group, since_ms),
+        course=course(
+            standstills(group.times(), range(PARTITIONS), since_ms=since_ms, until_ms=known_ms),
+            since_ms=since_ms, until_ms=known_ms,
+        ),
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from support.demo.measure import Stillness
+from support.demo.measure import Course, Stillness
 from support.demo.wording import TAKEOVER_PROMISE_S, Wording
 
 REPORT = Path(__file__).parents[3] / "build" / "demo.json"
@@ -48,6 +48,7 @@ class Roll:
     rebuilds: int | None = None
     twice: int | None = None
     p99_delay_s: float | None = None
+    course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class ScaleDown:
     session_timeout_s: float
     interruptions: int = 0
     restored_records: int | None = None
+    course: Course | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
