@@ -32,7 +32,7 @@ def main() -> None:
     freed = sum(path.stat().st_size for path in unused)
     for path in unused:
         path.unlink()
-    print(f"kubernetes: {len(loaded)} modules kept, {len(unused)} deleted, {freed // 2**20} MiB")
+    sys.stdout.write(f"kubernetes: {len(loaded)} modules kept, {len(unused)} deleted, {freed // 2**20} MiB\n")
 
 
 if __name__ == "__main__":

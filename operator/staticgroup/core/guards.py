@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -235,7 +236,7 @@ def carriers_left(c: Candidate) -> Hit | None:
         if pod.state is PodState.LIVE and not pod.has_lost_run:
             return _still_running(c, pod)
     if UNATTRIBUTED in left:
-        remedy = f"{_EXPIRES}; one that joins after the next restart of its pod can be removed"
+        remedy = f"{_EXPIRES}; after a restart of its pod the next one can be removed"
         return Hit(Guard.UNATTRIBUTED, "no pod explains this member", remedy)
     suspects = {s.uid: s for s in c.history.members.suspects}
     uid = min(left - {UNSEEN}, default="")
@@ -247,9 +248,12 @@ def carriers_left(c: Candidate) -> Hit | None:
         return Hit(Guard.SUSPECT, sentence, _EXPIRES)
     if UNSEEN in left:
         sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
-        is_whole = c.history.members.watch == c.snapshot.watch  # until then a restart brings another unknown member
-        when = "after" if is_whole else "once the watch has been whole for some minutes (settleSeconds), after"
-        remedy = f"{_EXPIRES}; one that joins {when} the next restart of its pod can be removed"
+        members = c.history.members
+        # Until the watch is whole a restart brings another member that may be of an unseen pod.
+        is_whole = members.watch == c.snapshot.watch
+        whole_at = datetime.fromtimestamp(members.whole_at_s, UTC) + timedelta(minutes=1)
+        when = "" if is_whole else f", not before {whole_at:%H:%M} UTC,"
+        remedy = f"{_EXPIRES}; after a restart of its pod{when} the next one can be removed"
         return Hit(Guard.JOINED_BEFORE_WATCH, sentence, remedy)
     return None
 

@@ -139,5 +139,5 @@ def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for
 ) -> None:
     world = departure(sight=sight())
     found = conditions_of(world, history(members=members({2: [UNSEEN]}, watch=watch)))["RemovalSettled"]
-    assert "the next restart of its pod can be removed" in found.message
-    assert ("once the watch has been whole for some minutes" in found.message) is is_said
+    assert "after a restart of its pod" in found.message
+    assert (", not before 08:11 UTC, the next one can be removed" in found.message) is is_said

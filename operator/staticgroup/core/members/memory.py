@@ -33,6 +33,7 @@ class Members:
     watch_described: name of the pod watch under which this process last described the group; "" before the first time.
     young_since_s: when this process first described the group under a watch that earlier pods may outlive, monotonic
         seconds; None once no member to come can be of one.
+    whole_at_s: when that will be, at the earliest, seconds since the Unix epoch, for people.
     taken_in: cases of the suspects of the pod store that were taken in once, whatever became of them.
     former: by id, the member before the present one, which a description that is older than the last change, or comes
         from a coordinator that has not loaded its last writes, may show again.
@@ -45,6 +46,7 @@ class Members:
     watch: str = ""
     watch_described: str = ""
     young_since_s: float | None = None
+    whole_at_s: float = field(default=0.0, compare=False)
     taken_in: frozenset[str] = frozenset()
     former: Mapping[str, Attribution] = field(default_factory=dict)
     described_at_s: float | None = None
@@ -165,13 +167,16 @@ def described(
     )
     # This process counts, whatever the age of the watch: the memory of the carriers may have been lost since it began.
     young_since_s = answered_at_s if is_other or members.young_since_s is None else members.young_since_s
+    whole_at_s = members.whole_at_s
+    if young_since_s != members.young_since_s:
+        whole_at_s = sight.dated_at_s + settle_s
     is_over = is_young and sight.described_at_s - young_since_s >= settle_s
     is_still_young = is_young and not is_over
     is_waiting = bool(suspects) or is_still_young
     return replace(
         members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
         watch=members.watch if is_still_young else sight.watch, watch_described=sight.watch,
-        young_since_s=young_since_s if is_still_young else None,
+        young_since_s=young_since_s if is_still_young else None, whole_at_s=whole_at_s,
         described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,
     )
 
