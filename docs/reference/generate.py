@@ -57,7 +57,8 @@ _METRICS_INTRO: Final = """\
 Served at `/metrics` on port 8080 in Prometheus' text form. Labels name namespaces and StaticGroups, never members, ids
 or addresses. Every replica serves the page; only the one that holds the Lease runs rounds, so alert on
 `max by (namespace, staticgroup) (...)` or on the replica with `staticgroup_lease_held == 1`. Histograms have the usual
-`_bucket`, `_sum` and `_count` series.
+`_bucket`, `_sum` and `_count` series. Beside these, operator and webhook export `process_…` of the client library: memory, processor
+time, open files and the start.
 """
 _METRICS_OUTRO: Final = """
 ## What the labels hold
@@ -67,6 +68,8 @@ _METRICS_OUTRO: Final = """
 | `class` of `staticgroup_members` | the fields of [`status.members`](staticgroup.md#status): expected, joined, away, missing, departed, foreign, dynamic, conflicting |
 | `type`, `status`, `reason` of `staticgroup_condition` | the [conditions](../guide/troubleshooting.md#conditions) and their reasons; each condition has one series |
 | `guard` of `staticgroup_removals_held` | the guards of [scale-down](../guide/scale-down.md#what-holds-a-removal-back) |
+| `lease` | `<namespace>/<name>` of the release's Lease: several releases may be scraped as one job |
+| `version` of `staticgroup_build_info` | of the operator, as `staticgroup --version` says it |
 | `outcome` of `staticgroup_leave_outcomes_total` | Removed, Fenced, UnknownMember, NotAuthorized, Retry |
 | `outcome` of `staticgroup_rebalances_total` | Begun, Refused, Unknown |
 | `outcome` of `staticgroup_release_outcomes_total` | Released, Fenced, UnknownMember, NotAuthorized, Retry |

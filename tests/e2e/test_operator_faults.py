@@ -99,7 +99,7 @@ def test_kill_of_both_replicas_only_delays_removals(new_play: Callable[..., Play
 @pytest.mark.long
 def test_kill_of_the_only_replica_only_delays_removals(new_play: Callable[..., Play], reinstalled: Stage) -> None:
     # A new pod, because the kubelet's back-off counts the crashes of the old one.
-    reinstalled.install(replicas=1, podAnnotations={"staticgroup.io/play": "single"})
+    reinstalled.install(replicaCount=1, podAnnotations={"staticgroup.io/play": "single"})
     until(lambda: len(reinstalled.operator_pods()) == 1, deadline_s=60, what="a single replica")
     rounds = by_length(short=2, long=3)
     kill_in_the_middle_of_scale_downs(new_play(), reinstalled, rounds=rounds, seed=SEED + 1, moments_s=1.0)

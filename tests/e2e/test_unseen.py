@@ -82,7 +82,7 @@ def test_history_lost_during_a_roll_holds_back_only_members_that_joined_meanwhil
     new_play: NewPlay, settling: Stage, replicas: int
 ) -> None:
     """Number 3 is replaced unobserved, then 2, 1 and 0; 5 and 4 had joined before. The next restart frees them."""
-    settling.install(replicas=replicas, evidence={"settleSeconds": int(SETTLE_S)})
+    settling.install(replicaCount=replicas, evidence={"settleSeconds": int(SETTLE_S)})
     until(lambda: len(settling.operator_pods()) == replicas, deadline_s=90, what=f"{replicas} replicas")
     game = new_play(str(replicas))
     with game.watched() as watch:

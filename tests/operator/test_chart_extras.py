@@ -2,6 +2,8 @@
 
 import re
 from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -69,7 +71,7 @@ def test_how_pods_are_replaced_is_a_choice() -> None:
     deployment = the(render("extras"), "Deployment")
     assert deployment["spec"]["strategy"] == {"type": "Recreate"}
     assert deployment["spec"]["revisionHistoryLimit"] == 2
-    assert deployment["metadata"]["annotations"] == {"reloader.example.com/auto": "true"}
+    assert deployment["metadata"]["annotations"]["reloader.example.com/auto"] == "true"
     assert the(render("default"), "Deployment")["spec"]["revisionHistoryLimit"] == 10
 
 
@@ -142,6 +144,14 @@ def test_the_artifact_hub_card_lists_the_resources_of_the_crds() -> None:
         (name, row["kind"], row["version"]) for name, row in listed.items()
     }
     assert all(row["displayName"] and row["description"] for row in listed.values())
+
+
+def test_the_icon_is_a_picture_of_one_piece() -> None:
+    """Nothing is fetched for it, by Helm or by whoever shows it."""
+    scheme, comma, text = card()["icon"].partition(",")
+    assert (scheme, comma) == ("data:image/svg+xml", ",")
+    assert ElementTree.fromstring(unquote(text)).tag == "{http://www.w3.org/2000/svg}svg"
+    assert "href" not in text
 
 
 def test_the_version_goes_from_the_project_into_the_card() -> None:

@@ -1,11 +1,26 @@
 {{/* What a JSON schema cannot say, because it concerns two values at once. */}}
 {{- define "staticgroup.checks" -}}
 {{- $operator := .Values.operator -}}
-{{- if and (gt (int .Values.replicas) 1) (not $operator.leaderElection) -}}
-{{- fail "operator.leaderElection: false needs replicas: 1, or two replicas would act at the same time" -}}
+{{- if and (gt (int .Values.replicaCount) 1) (not $operator.leaderElection) -}}
+{{- fail "operator.leaderElection: false needs replicaCount: 1, or two replicas would act at the same time" -}}
 {{- end -}}
 {{- if not (and (gt (float64 $operator.leaseDurationSeconds) (float64 $operator.leaseRenewDeadlineSeconds)) (gt (float64 $operator.leaseRenewDeadlineSeconds) (float64 $operator.leaseRetrySeconds))) -}}
 {{- fail "operator: leaseDurationSeconds > leaseRenewDeadlineSeconds > leaseRetrySeconds must hold" -}}
+{{- end -}}
+{{- with .Values.podDisruptionBudget -}}
+{{- if and .minAvailable .maxUnavailable -}}
+{{- fail "podDisruptionBudget: set minAvailable or maxUnavailable, not both" -}}
+{{- end -}}
+{{- $least := toString .minAvailable -}}
+{{- $pods := hasSuffix "%" $least | ternary (div (add (mul (trimSuffix "%" $least) $.Values.replicaCount) 99) 100) (int .minAvailable) -}}
+{{- if and .enabled (ge (int $pods) (int $.Values.replicaCount)) -}}
+{{- fail (printf "podDisruptionBudget.minAvailable: %s of %v pods would let no drain take any" $least $.Values.replicaCount) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.injection.webhook -}}
+{{- if eq (int .port) (int .healthPort) -}}
+{{- fail "injection.webhook: port and healthPort must differ" -}}
+{{- end -}}
 {{- end -}}
 {{- with .Values.recommendations -}}
 {{- if and .volume (not (or (eq .source .mountPath) (hasPrefix (printf "%s/" .mountPath) .source))) -}}

@@ -13,16 +13,21 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Where everything namespaced of the release is. Helm keeps its own record where it was told to install. */}}
+{{- define "staticgroup.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride -}}
+{{- end -}}
+
 {{/* The Deployment, and everything of it that is namespaced. */}}
 {{- define "staticgroup.operator" -}}
 {{- include "staticgroup.fullname" . }}-operator
 {{- end -}}
 
 {{/* Prefix of cluster-scoped objects. Releases for some namespaces may share a cluster, so theirs carries the namespace
-of the release; a second release for all namespaces is meant to collide. */}}
+that they run in; a second release for all namespaces is meant to collide. */}}
 {{- define "staticgroup.clusterName" -}}
 {{- if .Values.watchNamespaces -}}
-{{- printf "%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
+{{- printf "%s-%s" (include "staticgroup.namespace" .) (include "staticgroup.fullname" .) -}}
 {{- else -}}
 {{- include "staticgroup.fullname" . -}}
 {{- end -}}
@@ -30,7 +35,7 @@ of the release; a second release for all namespaces is meant to collide. */}}
 
 {{- define "staticgroup.policyName" -}}
 {{- if .Values.watchNamespaces -}}
-{{- printf "staticgroup-inject-%s-%s" .Release.Namespace (include "staticgroup.fullname" .) -}}
+{{- printf "staticgroup-inject-%s-%s" (include "staticgroup.namespace" .) (include "staticgroup.fullname" .) -}}
 {{- else -}}
 staticgroup-inject
 {{- end -}}
@@ -62,16 +67,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: webhook
 {{- end -}}
 
-{{- define "staticgroup.webhookLabels" -}}
-{{ include "staticgroup.webhookSelector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
-{{- end -}}
-
 {{- define "staticgroup.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "staticgroup.operator" .) .Values.serviceAccount.name -}}
@@ -80,11 +75,21 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Its registry is what stands before the first slash, if that has a dot or a port or is localhost: a parent's wins over it. */}}
+{{- define "staticgroup.repository" -}}
+{{- $repository := .Values.image.repository -}}
+{{- with (.Values.global | default dict).imageRegistry -}}
+{{- printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{- else -}}
+{{- $repository -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "staticgroup.image" -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" (include "staticgroup.repository" .) .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" (include "staticgroup.repository" .) (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
 {{- end -}}
 
@@ -94,12 +99,21 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: operator
 {{- end -}}
 
-{{- define "staticgroup.labels" -}}
-{{ include "staticgroup.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
+{{/* Labels and annotations of an object, as fields of its metadata: those of every object, and over the common ones its own.
+Takes `root`, and perhaps `component`, `labels` and `annotations`. */}}
+{{- define "staticgroup.metadata" -}}
+labels:
+  app.kubernetes.io/name: {{ include "staticgroup.name" .root }}
+  app.kubernetes.io/instance: {{ .root.Release.Name }}
+  app.kubernetes.io/component: {{ .component | default "operator" }}
+  app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+  app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+  helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+  {{- with merge (dict) (.labels | default dict) (.root.Values.commonLabels | default dict) }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- with merge (dict) (.annotations | default dict) (.root.Values.commonAnnotations | default dict) }}
+annotations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

@@ -79,6 +79,30 @@
 {{- end }}
 {{- end -}}
 
+{{/* What all pods of the release share: whose credentials pull the image, and where and on what they run. In `global` other charts
+take plain names of Secrets as well, so a parent may have written those. */}}
+{{- define "staticgroup.placement" -}}
+{{- $secrets := list -}}
+{{- range concat ((.Values.global | default dict).imagePullSecrets | default list) (.Values.imagePullSecrets | default list) -}}
+{{- $secrets = append $secrets (kindIs "string" . | ternary (dict "name" .) .) -}}
+{{- end -}}
+{{- with uniq $secrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.runtimeClassName }}
+runtimeClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{/* How a pod finds names; the operator and the doctor must find the same. */}}
 {{- define "staticgroup.names" -}}
 {{- with .Values.dnsPolicy }}

@@ -62,5 +62,5 @@
 {{- define "staticgroup.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "staticgroup.serviceAccountName" . }}
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ include "staticgroup.namespace" . }}
 {{- end -}}

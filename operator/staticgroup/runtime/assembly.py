@@ -68,7 +68,7 @@ class Assembly(ABC):
         self.is_active = False
         self.settings = settings
         self.sources = sources = sources or Sources()
-        self.metrics = Metrics()
+        self.metrics = Metrics(lease=f"{settings.namespace}/{settings.lease_name}")
         self.stores = Stores()
         self.listener = Listener(self)
         self.kube = AioKubeGateway(

@@ -40,7 +40,7 @@ class Evidence:
     def values(self, node: Node, replicas: int) -> dict[str, Any]:
         """Return chart values; the operator is kept off the node that fails."""
         return {
-            "replicas": replicas,
+            "replicaCount": replicas,
             "nodeSelector": {"kubernetes.io/hostname": f"{node.state.name}-control-plane"},
             "evidence": {"nodeLifecycle": self.node_lifecycle},
         }

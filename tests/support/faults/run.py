@@ -45,7 +45,7 @@ class Cells:
 
 def without_operator(stage: Stage) -> None:
     """Have CRDs and the admission policy from the chart, and no operator in the cluster: the lanes have their own."""
-    stage.install(replicas=1)
+    stage.install(replicaCount=1)
     stage.kubectl("scale", f"deployment/{RELEASE}-operator", "-n", SYSTEM, "--replicas=0")
     until(lambda: not stage.operator_pods(), deadline_s=60, what="no operator in the cluster")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from staticgroup.runtime.process.metrics import OF_GROUP, GroupGauge, Metrics
+from staticgroup import __version__
+from staticgroup.runtime.process.metrics import OF_GROUP, GroupGauge, Metrics, export_process
+from staticgroup.runtime.webhook.server import WebhookMetrics
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, static_group
 
@@ -177,3 +181,54 @@ def test_what_is_forgotten_has_no_series(is_one_gone: bool) -> None:
     metrics.forget(*key) if is_one_gone else metrics.forget_all()
     metrics.forget("shop", "never-seen")
     assert b'staticgroup="orders"' not in generate_latest(metrics.registry)
+
+
+# of the process
+
+
+LEASE = "ops/staticgroup-operator"
+
+
+def page(registry: CollectorRegistry) -> dict[str, list[dict[str, str]]]:
+    """Return the labels of all series of a page, by the name of the series."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append(sample.labels)
+    return found
+
+
+def test_the_version_is_told() -> None:
+    metrics = Metrics()
+    assert page(metrics.registry)["staticgroup_build_info"] == [{"version": __version__}]
+    assert metrics.registry.get_sample_value("staticgroup_build_info", {"version": __version__}) == 1
+
+
+def test_what_is_said_of_a_release_names_its_lease() -> None:
+    """Several releases may be scraped as one job, and the silence of one must not hide behind another."""
+    metrics = Metrics(lease=LEASE)
+    metrics.refused("Invalid")
+    found = page(metrics.registry)
+    for name in ("staticgroup_lease_held", "staticgroup_watch_age_seconds"):
+        assert found[name] == [{"lease": LEASE}]
+    assert found["staticgroup_status_refused_total"] == [{"lease": LEASE, "reason": "Invalid"}]
+
+
+@pytest.mark.parametrize("make", [Metrics, WebhookMetrics])
+def test_no_series_says_when_another_began(make: type[Metrics] | type[WebhookMetrics]) -> None:
+    metrics = make()
+    if isinstance(metrics, Metrics):
+        metrics.rounds.labels("done").inc()
+    else:
+        metrics.reviews.labels("Injected").inc()
+    names = set(page(metrics.registry))
+    assert [name for name in names if name.endswith("_total")]
+    assert [name for name in names if name.endswith("_created")] == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the client library reads /proc")
+def test_a_process_tells_its_memory_and_its_processor_time_and_a_simulated_one_does_not() -> None:
+    registry = Metrics().registry
+    assert not [name for name in page(registry) if name.startswith("process_")]
+    export_process(registry)
+    assert {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"} <= set(page(registry))

@@ -32,7 +32,7 @@ def refusals(world: OperatorWorld) -> list[str]:
 
 def counted(world: OperatorWorld, kind: KubeProblemKind) -> float:
     found = world.reconciler.metrics.registry.get_sample_value(
-        "staticgroup_status_refused_total", {"reason": kind.value}
+        "staticgroup_status_refused_total", {"lease": "", "reason": kind.value}
     )
     return found or 0.0
 

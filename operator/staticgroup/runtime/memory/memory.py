@@ -358,7 +358,7 @@ class Memories:
         if memory.refusal is None or memory.refusal.problem.kind is not answer.kind:
             log.error("the status is refused", extra={"key": "/".join(key), "problem": refusal.text})
         memory.refusal, memory.expected, memory.due_s = refusal, None, refusal.retry_at_s
-        self.metrics.status_refused.labels(answer.kind.value).inc()
+        self.metrics.refused(answer.kind.value)
 
     def forget(self, key: Key) -> None:
         """Drop the memory of a StaticGroup."""

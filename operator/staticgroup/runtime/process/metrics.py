@@ -10,14 +10,33 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, disable_created_metrics
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from ... import __version__
 from ..work_queue import Key
 
 OF_GROUP: Final = ("namespace", "staticgroup")
 _GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")
+
+
+def new_registry() -> CollectorRegistry:
+    """Return an empty registry.
+
+    Its counters and histograms have no `_created` series: those would be one more for each of
+    them, and nothing reads them.
+    """
+    disable_created_metrics()  # type: ignore[no-untyped-call]
+    return CollectorRegistry()
+
+
+def export_process(registry: CollectorRegistry) -> None:
+    """Let a registry tell memory, processor time and open files of this process, as `process_…`, where it can (Linux).
+
+    Only the programs call it: a page of a simulated operator must be the same whenever it is simulated.
+    """
+    ProcessCollector(registry=registry)
 
 
 class GroupGauge(Collector):
@@ -65,10 +84,16 @@ class GroupGauge(Collector):
 
 
 class Metrics:
-    """The metrics of one process on a registry of its own, so that several can live in one test process."""
+    """The metrics of one process on a registry of its own, so that several can live in one test process.
 
-    def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+    Parameters
+    ----------
+    lease: `<namespace>/<name>` of its Lease, by which releases are told apart: several may be scraped as one job.
+    """
+
+    def __init__(self, *, lease: str = "") -> None:
+        self.registry = new_registry()
+        self._lease = lease
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
         of_groups = partial(GroupGauge, registry=self.registry)
@@ -132,7 +157,7 @@ class Metrics:
         self.status_refused = counter(
             "staticgroup_status_refused_total",
             "Status applies that the API server refused for good, by why.",
-            ("reason",),
+            ("lease", "reason"),
         )
         self.certificate_refusals = counter(
             "staticgroup_certificate_refusals_total",
@@ -140,8 +165,9 @@ class Metrics:
             ("reason",),
         )
         self.watch_age = gauge(
-            "staticgroup_watch_age_seconds", "Time since the pod watch last received anything from the API server."
-        )
+            "staticgroup_watch_age_seconds", "Time since the pod watch last received anything from the API server.",
+            ("lease",),
+        ).labels(lease)  # fmt: skip
         # what others read and write
         self.journal_records = counter(
             "staticgroup_journal_records_total", "Journal records handed to a sink.", ("sink",)
@@ -153,7 +179,9 @@ class Metrics:
             "staticgroup_recommendation_polls_total", "Polls of the fleet learner's recommendations.", ("result",)
         )
         # this process
-        self.leader = gauge("staticgroup_lease_held", "1 while this replica may write.")
+        self.build_info = gauge("staticgroup_build_info", "1, for the version of this process.", ("version",))
+        self.build_info.labels(__version__).set(1)
+        self.leader = gauge("staticgroup_lease_held", "1 while this replica may write.", ("lease",)).labels(lease)
         self.queue_length = gauge("staticgroup_queue_length", "StaticGroups that wait or are being worked on.")
         self.rounds_late = gauge(
             "staticgroup_rounds_late", "Rounds under way for longer than a second, which left their place to others."
@@ -164,6 +192,10 @@ class Metrics:
         for name in _GAUGES_OF_GROUPS:
             gauge: GroupGauge = getattr(self, name)
             gauge.show(key, series.get(name, {}))
+
+    def refused(self, reason: str) -> None:
+        """Count a status that the API server refused."""
+        self.status_refused.labels(self._lease, reason).inc()
 
     def forget(self, namespace: str, name: str) -> None:
         """Drop the series of a StaticGroup that is gone."""

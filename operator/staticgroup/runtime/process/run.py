@@ -19,6 +19,7 @@ from ..handlers import register
 from ..operator import Operator
 from . import heap, kube_client, logs, namespaces
 from .health import HealthServer
+from .metrics import export_process
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ async def run(settings: Settings) -> int:
     wanted, settings = settings.watch_namespaces, await namespaces.serving(transport, settings)
     operator = Operator(settings, transport)
     logs.configure(settings.log_level, settings.log_format, operator.connections.secret_texts)
+    export_process(operator.metrics.registry)
     health = HealthServer(
         port=settings.health_port,
         registry=operator.metrics.registry,

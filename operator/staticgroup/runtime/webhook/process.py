@@ -15,6 +15,7 @@ from ...api.rendering import AgentImage
 from ...kube.gateway import AioKubeGateway
 from ...kube.webhook_objects import WebhookObjects
 from ..process import kube_client, logs
+from ..process.metrics import export_process
 from ..process.settings import EnvironmentSettings, Listed, LogFormat, LogLevel, Port
 from .keeper import Keeper
 from .review import Reviewer
@@ -60,12 +61,14 @@ async def run(settings: WebhookSettings) -> int:
     logs.configure(settings.log_level, settings.log_format, lambda: ())
     transport = await kube_client.connected()
     kube = AioKubeGateway(transport, instance="webhook", now_s=time.time)
+    metrics = WebhookMetrics()
+    export_process(metrics.registry)
     server = WebhookServer(
         reviewer=Reviewer(
             read=SharedReads(partial(kube.list_objects, STATIC_GROUP_PLURAL)),
             agent=AgentImage(name=settings.agent_image, pull_policy=settings.agent_pull_policy),
         ),
-        metrics=WebhookMetrics(),
+        metrics=metrics,
         port=settings.port,
         health_port=settings.health_port,
         is_ready=lambda: keeper.is_showing,

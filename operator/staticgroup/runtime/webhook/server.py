@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from aiohttp import web
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import Counter, Histogram
 
 from ...kube.decoding import decoded
 from ..process.health import HealthServer
+from ..process.metrics import new_registry
 from .review import Outcome, Reviewer
 
 PATH: Final = "/mutate"
@@ -31,7 +32,7 @@ class WebhookMetrics:
     """What one replica counts."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = new_registry()
         self.reviews = Counter(
             "staticgroup_webhook_reviews_total", "Pods that were asked about, by what became of it.", ("outcome",),
             registry=self.registry,

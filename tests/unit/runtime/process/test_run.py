@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -79,6 +80,11 @@ async def answers(task: asyncio.Task[int], port: int, path: str, status: int) ->
             await asyncio.sleep(0.02)
 
 
+async def text(port: int, path: str) -> str:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        return await response.text()
+
+
 def asked(server: FakeApiServer, path: str) -> bool:
     return any(p == path for _, p in server.requests)
 
@@ -97,6 +103,15 @@ def is_observed(server: FakeApiServer) -> bool:
 
 def lists(server: FakeApiServer) -> int:
     return sum(path.startswith(GROUPS_PATH) and "watch=true" not in path for _, path in server.requests)
+
+
+async def test_the_metrics_name_the_release_and_tell_of_the_process(server: FakeApiServer) -> None:
+    async with running(lease_name="b-operator") as (task, port):
+        await answers(task, port, "/healthz", 200)
+        page = await text(port, "/metrics")
+    assert 'staticgroup_lease_held{lease="ops/b-operator"} ' in page
+    assert "staticgroup_build_info{" in page
+    assert ("process_resident_memory_bytes " in page) is (sys.platform == "linux")
 
 
 @pytest.mark.parametrize("namespaces", [(), ("shop", "bill")])
