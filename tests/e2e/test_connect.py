@@ -151,7 +151,7 @@ def shows_work(pods: ConnectPods) -> bool:
     connect = (pods.game.status() or {}).get("connect") or {}
     tasks, connectors = Counter(pods.await_ticking(TASK_COUNT).values()), pods.connectors()
     shown = {w["instanceId"].partition(".")[0]: (w["connectors"], w["tasks"]) for w in connect.get("workers", [])}
-    totals = tuple(connect.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelayMs"))
+    totals = tuple(connect.get(key) for key in ("connectors", "tasks", "unknown", "waiting", "rebalanceDelaySeconds"))
     return shown == {pod: (connectors[pod], count) for pod, count in tasks.items()} and totals == (
         len(CONNECTORS), TASK_COUNT, 0, 0, 0,
     )  # fmt: skip

@@ -28,7 +28,7 @@ from support.workload.process import Program
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 Start = Callable[..., Program]
-TEAMS_OWN_IDS = {"client": {"type": "Own"}, "assumeExclusive": True}
+OWN_WITH_SCOPE = {"client": {"type": "Own"}, "idTemplate": "{podName}.{scope}"}
 
 
 @pytest.fixture
@@ -212,15 +212,19 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     play = new_play(other_brokers=secure_brokers)
     play.admin.allow("watcher", "DESCRIBE", "group", play.name)
     apply_secure_connection(play, "watcher")
-    own_id = {"name": "KAFKA_GROUP_INSTANCE_ID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    play.stage.apply(play.static_group(mode="Observe", **OWN_WITH_SCOPE))
+    scope = until(
+        lambda: ((play.status() or {}).get("injected") or {}).get("scope"), deadline_s=30, what="the scope of the ids"
+    )
+    pod_name = {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
+    own_id = {"name": "KAFKA_GROUP_INSTANCE_ID", "value": f"$(POD_NAME).{scope}"}
     workload = play.stateful_set(3, podManagementPolicy="Parallel", env={"KAFKA_SESSION_TIMEOUT_MS": "120000"})
-    workload["spec"]["template"]["spec"]["containers"][0]["env"].append(own_id)
+    workload["spec"]["template"]["spec"]["containers"][0]["env"] += [pod_name, own_id]
     play.stage.apply(workload)
     play.await_joined(3)
     play.stage.kubectl("rollout", "status", f"statefulset/{play.name}", "-n", play.name, "--timeout=60s")
     settings, members = play.admin.group_settings(play.name), play.member_ids()
 
-    play.stage.apply(play.static_group(mode="Observe", **TEAMS_OWN_IDS))
     until(lambda: play.condition("Ready").get("reason") == "Observing", deadline_s=30, what="the group is observed")
     read = play.stage.get("statefulset", play.name, play.name) or {}
     holds(lambda: play.member_ids() == members, for_s=3, what="members stay")
@@ -242,11 +246,17 @@ def test_observe_writes_nothing_to_kafka_or_the_workload(
     assert not [w for w in writers if "staticgroup" in w or "python" in w.lower()], writers
 
     managed_at_ms = now_ms()
-    play.stage.apply(play.static_group(mode="Manage", **TEAMS_OWN_IDS))
+    play.stage.apply(play.static_group(mode="Manage", **OWN_WITH_SCOPE))
     until(
-        lambda: [e["reason"] for e in issues(play, "Held")] == ["JoinedBeforeWatch"], deadline_s=60,
-        what="a member that is older than the StaticGroup held",
-    )  # fmt: skip
-    assert denials(secure_brokers, "watcher", managed_at_ms, "READ") == []
-    assert play.member_ids() == members
-    record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers))
+        lambda: denials(secure_brokers, "watcher", managed_at_ms, "READ"),
+        deadline_s=60,
+        what="a noted attempt to write",
+    )
+    play.admin.allow("watcher", "READ", "group", play.name)
+    until(
+        lambda: play.removed_ids() == [f"{play.name}-2.{scope}"],
+        deadline_s=REMOVED_WITHIN_S,
+        what="mode Manage removes what Observe kept",
+    )
+    record("observe", writes_to_kafka=0, writers_of_the_workload=sorted(writers),
+           manage_to_removed_s=(play.removals()[0].at_ms - managed_at_ms) / 1000)  # fmt: skip
