@@ -63,8 +63,16 @@ def rewritten(markdown: str, uri: str) -> str:
     return "".join([*kept, LINK.sub(moved, markdown[rest:])])
 
 
+def version() -> str:
+    """Return the version that the chart names."""
+    chart = (REPOSITORY / "charts" / "staticgroup" / "Chart.yaml").read_text(encoding="utf-8")
+    found = re.search(r"^version: (\S+)$", chart, re.MULTILINE)
+    return found[1] if found else ""
+
+
 def on_config(config: Any) -> Any:
-    """Make anchors as code hosting sites do."""
+    """Make anchors as code hosting sites do, and show the version in the header."""
+    config["site_name"] = f"{config['site_name']} {version()}"
     config["mdx_configs"]["toc"] = {**config["mdx_configs"].get("toc", {}), "slugify": slug, "permalink": "#"}
     return config
 

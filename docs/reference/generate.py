@@ -116,8 +116,6 @@ kubectl -n staticgroup-system exec deploy/staticgroup-operator -- staticgroup ex
 | `plan NAME` | the API server, the brokers | with the package and a kubeconfig that may read Secrets | yes |
 | `plan -f` | nothing | with the package | yes |
 | `simulate` | nothing | with the package | says where to get it |
-| `simulate` | nothing | with the package | says where to get it |
-| `crds` | nothing | yes | yes |
 | `run`, `webhook` | | | what its containers run |
 
 `plan` calls the same function as the operator, so what it says is what would happen; `explain` says what the operator wrote. No command

@@ -26,7 +26,10 @@ from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
 from staticgroup.runtime.process.settings import PREFIX, Settings
 from staticgroup.runtime.webhook.process import WebhookSettings
+from support.sentences import too_long
 
+README_WORDS_MAX = 700
+GUIDE_WORDS_MAX = 20_500
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
 OPERATOR = REPOSITORY / "operator" / "staticgroup"
@@ -34,8 +37,11 @@ CHART = REPOSITORY / "charts" / "staticgroup"
 MAKEFILE = REPOSITORY / "Makefile"
 PAGES = sorted([REPOSITORY / "README.md", CHART / "README.md", *DOCS.rglob("*.md")])
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+GUIDE = sorted((DOCS / "guide").rglob("*.md"))
 THREE = r"^\| `(\w+)` \| (.+?) \| (.+?) \|$"
 """A row of a table: a code span and two texts."""
+ANCHORED = r'^\| <a id="(\w+)"></a>`(\w+)` \| (?:(True|Unknown)\b)?.+?\|.*\|$'
+"""A row about a reason of a condition: its anchor, the reason, and the status that it stands for if not False."""
 IDS = [str(page.relative_to(REPOSITORY)) for page in PAGES]
 
 
@@ -73,10 +79,11 @@ def section(text: str, heading: str) -> str:
 
 
 def anchors(text: str) -> set[str]:
-    """Return the anchors of the headings, as code hosting sites make them."""
+    """Return the anchors of the headings, as code hosting sites make them, and those that stand in the text."""
     headings = lines(r"^#+ (.+)$", without_blocks(text))
     plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings)
-    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+    written = set(re.findall(r'<a id="([\w-]+)"></a>', without_blocks(text)))
+    return written | {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
 
 
 def broken_links(page: Path, text: str) -> list[str]:
@@ -177,13 +184,23 @@ def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
     text = MEANINGS[reason]
     # A reason that several conditions may give is explained once, where a user meets it first.
     places = [section(page, f"### {kind.value}") for kind in ConditionType if kind in text.types]
-    rows = [
-        line for place in places for line in place.splitlines() if re.match(rf"\| \w+ \| `{reason.value}` \|", line)
-    ]
+    rows = [row for place in places for row in lines(ANCHORED, place) if row[1] == reason.value]
     if text.types - {ConditionType.READY} == {ConditionType.TIMEOUT_SUFFICIENT}:
         return  # explained in a page of its own: the next test
     assert rows
-    assert all(row.startswith(f"| {text.status.value} |") for row in rows)
+    assert all((status or "False") == text.status.value for _, _, status in rows)
+
+
+def test_each_reason_has_one_anchor_that_is_its_name_in_lower_case() -> None:
+    """An alert or a message can lead to the row of its reason; of several rows the first has the anchor."""
+    page = read("guide", "troubleshooting.md")
+    found = lines(r'<a id="([\w-]+)"></a>`(\w+)`', page)
+    assert sorted(found) == sorted((reason.value.lower(), reason.value) for reason in Reason)
+    assert page.count("<a id=") == len(found)
+    assert not {anchor for anchor, _ in found} & anchors(re.sub("<a .*?</a>", "", page)), "a heading has this anchor"
+    for anchor, reason in found:
+        rows = lines(rf"^\| (?:<a id=\"(\w+)\"></a>)?`{reason}` \|", page)
+        assert rows[:1] in ([], [anchor])
 
 
 def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> None:
@@ -199,7 +216,7 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
 def test_no_page_names_a_condition_reason_that_does_not_exist() -> None:
     page = read("guide", "troubleshooting.md")
     sections = [section(page, f"### {heading.value}") for heading in ConditionType]
-    named = {reason for each in sections for _, reason in lines(r"^\| (True|False|Unknown) \| `(\w+)`", each)}
+    named = {reason for each in sections for reason in lines(r"^\| (?:<a .*?></a>)?`(\w+)` \|", each)}
     assert len(named) > len(ConditionType)
     assert named <= set(Reason)
 
@@ -385,3 +402,16 @@ def test_page_is_one_whole_version_of_itself_about_the_project_and_no_machine(pa
     assert len(lines(r"^<!-- figures: [\w-]+ -->$", text)) == text.count("<!-- /figures -->")
     prose = re.sub(r"`[^`\n]*`", "", without_blocks(text)).splitlines()
     assert max((len(line) for line in prose if not line.startswith(("|", "*", " "))), default=0) <= 240
+
+
+@pytest.mark.parametrize("page", [REPOSITORY / "README.md", *GUIDE], ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_no_sentence_needs_a_second_reading(page: Path) -> None:
+    assert too_long(page.read_text(encoding="utf-8")) == []
+
+
+def test_readme_and_guide_stay_short() -> None:
+    def words(page: Path) -> int:
+        return len(page.read_text(encoding="utf-8").split())
+
+    assert words(REPOSITORY / "README.md") <= README_WORDS_MAX
+    assert sum(map(words, GUIDE)) <= GUIDE_WORDS_MAX
