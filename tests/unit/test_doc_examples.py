@@ -70,6 +70,10 @@ def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
             shown = {name: value for name, value in example.items() if value != "…"}
             assert FleetConfiguration.model_validate({"root": "/data", **shown}).root
             return
+        case None if "dependencies" in example:
+            values = yaml.safe_load((REPOSITORY / "charts/staticgroup/values.yaml").read_text(encoding="utf-8"))
+            assert unknown_values(example["staticgroup"] | {"global": example["global"]}, values) == []
+            return
         case None:
             example = {"spec": example} if "client" in example else example
         case "Application":
