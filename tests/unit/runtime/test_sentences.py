@@ -90,7 +90,7 @@ async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     ]
     assert len(messages) == 3
     assert all(
-        "look whether the clients take theirs from the variable that spec.client names" in text for text in messages
+        "look whether each client is given one: from the variable that spec.client names" in text for text in messages
     )
     assert not any("restart its pod" in text for text in messages)
 
