@@ -15,13 +15,15 @@ from typing import Final
 from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_entries, injector, options_may_be_absent
 from ..api.names import AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
+from ..api.ordinals import Ordinals
 from ..api.resources.client import ClientType
 from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .containers import consumer_container
+from .evidence.chain import PodState
 from .group import GroupView
 from .ids.first_issue import Obstacle, obstacle_to_first_ids
-from .ids.naming import drawn_scope, scheme_of
+from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
 from .workload import ContainerBudget, JavaOptions, WorkloadView
@@ -105,15 +107,22 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         return _refused(spec, history, method, str(error))
     templates = (before.id_template, *history.templates) if before is not None else history.templates
     templates = tuple(t for t in dict.fromkeys(templates) if t != template)
+    is_other = before is None or before.id_template != template
     unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
+    unfit = unfit or (_carried_by_another(spec, snapshot, template) if is_other else "")
     if unfit:
         return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
         return _silenced(history, InjectionVerdict.CONFLICTING, " and ".join(snapshot.prior_claims))
-    if verdict is InjectionVerdict.ACTIVE and (before is None or before.method == InjectedMethod.NONE.value):
-        obstacle = _obstacle(spec, snapshot, history, template, scope)
-        if obstacle is not None:
+    is_first = before is None or before.method == InjectedMethod.NONE.value
+    if verdict is InjectionVerdict.ACTIVE and (is_first or is_other):
+        # An ordinal of before says nothing of the ids that another template makes for it.
+        issued = Ordinals() if is_other or templates else history.issued_ordinals
+        obstacle = _obstacle(spec, snapshot, issued, template, scope)
+        if obstacle is not None and is_first:
             return _silenced(history, InjectionVerdict.HINDERED, obstacle.sentence, obstacle)
+        if obstacle is not None:
+            return _refused(spec, history, method, f"template {template} is not used yet: {obstacle.sentence}")
     injected = Injected(
         scope=scope,
         method=method,
@@ -124,7 +133,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     is_active = verdict is InjectionVerdict.ACTIVE
     return InjectionPlan(
         injected=injected,
-        watch=_first_watch(spec, snapshot, scope) if before is None else "",
+        watch=_first_watch(spec, snapshot, history, scope) if before is None else "",
         templates=templates,
         verdict=verdict,
         message=message,
@@ -153,7 +162,7 @@ def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
 
 
 def _obstacle(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, template: str, scope: str
+    spec: StaticGroupSpec, snapshot: Snapshot, issued: Ordinals, template: str, scope: str
 ) -> Obstacle | None:
     """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
     is_scoped = "{scope}" in spec.template
@@ -163,7 +172,7 @@ def _obstacle(
         return None  # nothing is decided about such ids
     is_drawn = is_scoped and scope == drawn_scope(snapshot)
     scope = scope if is_scoped else ""
-    return obstacle_to_first_ids(scheme, scope, snapshot, history.issued_ordinals, is_drawn=is_drawn)
+    return obstacle_to_first_ids(scheme, scope, snapshot, issued, is_drawn=is_drawn)
 
 
 def _silenced(
@@ -230,7 +239,28 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
     )
 
 
-def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str) -> str:
+def _carried_by_another(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
+    """Say that a live pod carries an id that a template gives to another one, so that it is fenced; "" if none does.
+
+    As after a template that is remembered no more, which gave web-2 what this one gives to web-21.
+    """
+    try:
+        scheme = scheme_of(spec, template)
+    except AmbiguousIdentityError:
+        return ""  # nothing is decided about such ids
+    for pod in snapshot.pods:
+        own = ordinal_of_pod(spec.workload_ref.name, pod.pod_name)
+        for each in sorted(pod.instance_ids) if pod.state is PodState.LIVE else ():
+            made = scheme.ordinal_of(each)
+            if made is not None and made != own:
+                return (
+                    f"template {template} gives {each} to {spec.workload_ref.name}-{made}, and pod {pod.pod_name} has "
+                    "it; take another template, or roll that pod first"
+                )
+    return ""
+
+
+def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, history: History, scope: str) -> str:
     """Return the name of the watch that saw every carrier of the ids issued now; "" where there may be others.
 
     An id with a scope is issued by nobody else and never before, under whatever template. One that a pod or a member
@@ -239,6 +269,8 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, scope: str) -> str:
     """
     if "{scope}" not in spec.template or snapshot.age_s >= snapshot.settle_least_s:
         return ""
+    if history.members.watch or history.members.attributions or history.issued_ordinals:
+        return ""  # something is remembered, so only a part was lost
     members = snapshot.group.members if isinstance(snapshot.group, GroupView) else ()
     held = {m.instance_id for m in members if m.instance_id is not None}
     is_carried = any(scope in i for i in held.union(*(p.instance_ids for p in snapshot.known)))

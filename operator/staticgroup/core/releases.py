@@ -23,6 +23,7 @@ from enum import StrEnum
 from typing import Final
 
 from ..api import remedies
+from ..api.resources.client import ClientType
 from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
@@ -242,7 +243,13 @@ def not_wanted(c: Crash) -> Hit | None:
 
 
 def report_only(c: Crash) -> Hit | None:
-    """Hold when the user only wants a report, or the operator may only observe."""
+    """Hold when the user only wants a report, the operator may only observe, or nobody knows which container it was.
+
+    An application that brings its ids may do so in any container, whatever another one shows.
+    """
+    if c.spec.client.type is ClientType.OWN:
+        sentence = "its successor is refused until the session expires: with client.type Own nobody knows its container"
+        return Hit(ReleaseGuard.REPORT_ONLY, sentence)
     if c.spec.removal is Removal.DEPARTED_AND_CRASHED and c.spec.mode is Mode.MANAGE:
         return None
     return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
+from ..api.injection import client_suffixes, env_suffixes
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
 from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import KnownPod, PodState
@@ -251,11 +252,17 @@ class Gatherer:
         )
 
     def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
-        """Return what is another text where the connection leads to other brokers; "" while there is no connection."""
+        """Return what is another text where the connection leads to other brokers; "" while there is no connection.
+
+        And where other ids without a scope are ours: whoever holds one of them may be older than this.
+        """
         connection = self.stores.connections.get(connection_of(spec, group.metadata.namespace))
         if connection is None:
             return ""
-        return hashlib.sha256(",".join(sorted(connection.spec.bootstrap_servers)).encode()).hexdigest()[:8]
+        brokers = _digest(*sorted(connection.spec.bootstrap_servers))
+        if "{scope}" in spec.template:
+            return brokers
+        return f"{brokers}.{_digest(spec.template, *env_suffixes(spec.client), '', *client_suffixes(spec.client))}"
 
     def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
         """Return the name of the watch by which members are remembered; "" while it is not whole."""
@@ -356,9 +363,13 @@ class Gatherer:
         return tuple(naming.expand(i) for i in (*near, *far) if place.may_be_held_by(i))
 
     def _may_hold(self, naming: Naming, namespace: str, seat: Seat, uid: str) -> bool:
-        """True unless the pod watch has shown of an object that it cannot hold a seat."""
-        pod = self.pods.get(uid)
-        return pod is None or HeldSeat(seat.key, naming, namespace).may_be_held_by(pod)
+        """True unless the pod watch has shown an object with another id; who joined from it has it as a carrier."""
+        pod, place = self.pods.get(uid), HeldSeat(seat.key, naming, namespace)
+        return pod is None or (place.may_be_held_by(pod) and not place.shows_another(pod))
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.sha256(",".join(texts).encode()).hexdigest()[:8]
 
 
 def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:

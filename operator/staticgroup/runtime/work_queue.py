@@ -18,7 +18,7 @@ from . import turns
 log = logging.getLogger(__name__)
 
 BACKOFF_MIN_S = 1.0
-BACKOFF_MAX_S = 60.0
+BACKOFF_MAX_S = 30.0
 """A rotated Secret or a broker that came back sends no event: a user waits at most this long, and after a silent broker
 `kafka.pool.SILENCE_MAX_S` longer."""
 _CLOCK_SLACK_S = 0.001

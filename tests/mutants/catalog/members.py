@@ -38,15 +38,15 @@ SUSPECTS = tuple(
 HOLDING = tuple(
     mutant(name, "core/ids/naming.py", MEMBERS, change)
     for name, change in (
-        ("copy of an id under another name cannot hold it", ("            return True\n        if pod.namespace", "            pass\n        if pod.namespace")),
+        ("copy of an id under another name cannot hold it", ("            return True\n        return pod.namespace", "            pass\n        return pod.namespace")),
         ("what a client appends to is not carried", ("return self.naming.carried_as(self.instance_id)", "return frozenset((self.instance_id,))")),
-        ("namesake of another namespace holds the id", ("pod.namespace != self.namespace or ", "")),
-        ("pod of another name holds the id", (" or pod.pod_name not in self.pod_names", "")),
-        ("pod of the name that carries another id cannot hold this one", ("        return not is_fixed or any(", "        return any(")),
+        ("namesake of another namespace holds the id", ("return pod.namespace == self.namespace and ", "return ")),
+        ("pod of another name holds the id", ("return pod.namespace == self.namespace and pod.pod_name in self.pod_names", "return pod.namespace == self.namespace")),
+        ("pod of the name that carries another id cannot hold this one", ("and pod.pod_name in self.pod_names", "and pod.pod_name in self.pod_names and not (isinstance(pod, KnownPod) and self.shows_another(pod))")),
         ("ids that can be edited are fixed", ("pod.ids_are_fixed and ", "")),
-        ("fixed id of somebody else tells that a pod holds none of ours", (" and any(map(self.naming.is_own, pod.instance_ids))", "")),
-        ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in pod.instance_ids)", "")),
-        ("pod with a fixed id of ours may hold any", ("is_fixed = isinstance(pod, KnownPod) and", "is_fixed = False and")),
+        ("fixed id of somebody else tells that a pod holds none of ours", (" and any(map(self.naming.is_own, ids))", "")),
+        ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in ids)", "")),
+        ("pod with a fixed id of ours may hold any", ("return pod.ids_are_fixed and", "return False and")),
     )
 )
 ADDRESS = tuple(
@@ -83,8 +83,10 @@ MEMORY_OF_MEMBERS = tuple(
         ("guessed member forgotten when its id is described empty", ("(i in held or a.is_guessed)", "(i in held)")),
         ("member that left remembered for ever", (" and (i in held or a.is_guessed)}", "}")),
         ("watch never young", ("    is_young, is_other = members.watch not in not_young, ", "    is_young, is_other = False, ")),
-        ("watch of other brokers grown up", ("not_young = {sight.watch, sight.watch.partition(\".\")[0]}", "not_young = {sight.watch, sight.watch.partition(\".\")[0], members.watch}")),
-        ("ids issued before any brokers were known are older somewhere", ("not_young = {sight.watch, sight.watch.partition(\".\")[0]}", "not_young = {sight.watch}")),
+        ("watch of other brokers grown up", ("    not_young = {sight.watch, ", "    not_young = {members.watch, sight.watch, ")),
+        ("ids without a scope are no older than those with one", ("name if \".\" not in place else sight.watch", "name")),
+        ("suspects that were silent under other ids forgotten", ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
+        ("ids issued before any brokers were known are older somewhere", ("    not_young = {sight.watch, name if \".\" not in place else sight.watch}", "    not_young = {sight.watch}")),
         ("watch grown up with its first description", ("is_over = is_young and sight.described_at_s - young_since_s >= settle_s", "is_over = is_young")),
         ("watch grown up before a silence", (" - young_since_s >= settle_s", " - young_since_s > 0")),
         ("watch young for ever", ("watch=members.watch if is_still_young else sight.watch,", "watch=members.watch,")),
@@ -134,6 +136,8 @@ RETURNED = (
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        sentence =", "    if False:\n        sentence =")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
+    mutant("first watch beside what is remembered", "core/injection.py", PLAN, ("    if history.members.watch or history.members.attributions or history.issued_ordinals:\n", "    if False:\n")),
+    mutant("other ids without a scope are as old as those before", "runtime/gather.py", ("tests/unit/runtime/test_other_ids.py",), ("        if \"{scope}\" in spec.template:\n            return brokers\n", "        return brokers\n")),
     mutant("ids without a scope taken for new", "core/injection.py", PLAN, ('    if "{scope}" not in spec.template or ', "    if ")),
     mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, (" or snapshot.age_s >= snapshot.settle_least_s:", ":")),
     mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, ("    return \"\" if is_carried else snapshot.watch\n", "    return snapshot.watch\n")),

@@ -80,8 +80,8 @@ def test_fleets_value_of_a_group_is_what_was_wanted_and_not_what_others_made_of_
 
 
 def test_status_of_another_staticgroup_is_recognized_by_its_uid() -> None:
-    """As one that was restored from a backup, or brought from another cluster; a status without a uid is taken as its
-    own."""
+    """As one that was restored from a backup, or brought from another cluster; one without a uid may be
+    anybody's."""
     assert is_of(StaticGroupStatus(memory=StatusMemory(static_group_uid="sg-1")), "sg-1")
     assert not is_of(StaticGroupStatus(memory=StatusMemory(static_group_uid="sg-there")), "sg-1")
-    assert is_of(StaticGroupStatus(), "sg-1")
+    assert not is_of(StaticGroupStatus(), "sg-1")

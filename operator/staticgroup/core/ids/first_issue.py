@@ -65,7 +65,7 @@ def _held_elsewhere(
     Whatever a client appends to an id with the scope belongs to that id. Without a scope web-1-0 may be a pod of
     another workload. A suspect explains nothing: it may come from another cluster's status alone.
     """
-    seen = (pod for pod in (*snapshot.known, *snapshot.others) if pod.state is not PodState.SUSPECT)
+    seen = (pod for pod in (*snapshot.known, *snapshot.pods, *snapshot.others) if pod.state is not PodState.SUSPECT)
     carried = {i for pod in seen for i in pod.instance_ids}
     naming = Naming(schemes=(scheme,))
 

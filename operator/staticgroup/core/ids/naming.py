@@ -253,15 +253,21 @@ class HeldSeat:
     def may_be_held_by(self, pod: KnownPod | Suspect) -> bool:
         """True unless it is known that no process of a pod can hold the id.
 
-        A pod of the name that was only seen with other ids may still have this one, unless its ids are fixed:
-        containers read annotations, which can be edited, when they start. Clients may append more than the spec says.
+        A pod of the name may have it whatever ids it shows: applications take their host name, too.
         """
         if not self.carried_as.isdisjoint(pod.instance_ids):
             return True
-        if pod.namespace != self.namespace or pod.pod_name not in self.pod_names:
+        return pod.namespace == self.namespace and pod.pod_name in self.pod_names
+
+    def shows_another(self, pod: KnownPod) -> bool:
+        """True for a pod that nobody can give the id any more, and that shows another one of ours.
+
+        Containers read annotations, which can be edited, when they start. Clients may append more than the spec says.
+        """
+        ids = pod.instance_ids
+        if not self.carried_as.isdisjoint(ids) or any(may_become(i, self.instance_id) for i in ids):
             return False
-        is_fixed = isinstance(pod, KnownPod) and pod.ids_are_fixed and any(map(self.naming.is_own, pod.instance_ids))
-        return not is_fixed or any(may_become(i, self.instance_id) for i in pod.instance_ids)
+        return pod.ids_are_fixed and any(map(self.naming.is_own, ids))
 
 
 RETIRED_AFTER_S: Final = 60.0

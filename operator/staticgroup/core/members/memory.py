@@ -107,12 +107,13 @@ def began_s(watch: str) -> float:
 
 
 def watch_under(name: str, brokers: str) -> str:
-    """Return the pod watch's name in the memory of members, which starts anew when the group is at other brokers.
+    """Return the pod watch's name in the memory of members, which starts anew at other brokers and with other ids.
 
     Parameters
     ----------
     name: of the pod watch; "" while it is not whole.
-    brokers: differs where the group is at other brokers; "" while no connection is known, so nothing is described.
+    brokers: differs where the group is at other brokers, or other ids without a scope are ours; "" while no connection
+        is known, so nothing is described.
     """
     return f"{name}.{brokers}" if name and brokers else name
 
@@ -151,9 +152,12 @@ def described(
     is_new = {i for i, m in held.items() if m is not None and i not in known}
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
-    # Ids that were issued under a watch before any brokers were known are older at none.
-    not_young = {sight.watch, sight.watch.partition(".")[0]}
+    # Ids with a scope that were issued under a watch before any brokers were known are older at none.
+    name, _, place = sight.watch.partition(".")
+    not_young = {sight.watch, name if "." not in place else sight.watch}
     is_young, is_other = members.watch not in not_young, sight.watch != members.watch_described
+    if members.watch.startswith(f"{sight.watch}."):
+        is_young = False  # ids have a scope now; those without one are as old as they were
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
     added = {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}
@@ -175,6 +179,8 @@ def described(
     is_waiting = bool(suspects) or is_still_young
     return replace(
         members, attributions=attributions, suspects=suspects, former={**members.former, **replaced},
+        # Suspects that were silent under other ids, or at other brokers, are taken in again.
+        taken_in=frozenset() if is_other else members.taken_in,
         watch=members.watch if is_still_young else sight.watch, watch_described=sight.watch,
         young_since_s=young_since_s if is_still_young else None, whole_at_s=whole_at_s,
         described_at_s=sight.described_at_s if is_waiting else None, ends_seen=sight.ends,

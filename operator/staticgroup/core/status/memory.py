@@ -78,7 +78,7 @@ def with_memory(status: api.StaticGroupStatus, changes: Mapping[str, Any]) -> ap
 
 def is_of(status: api.StaticGroupStatus, uid: str) -> bool:
     """True for a status written for the StaticGroup with this uid, not for one in a backup or in another cluster."""
-    return status.memory.static_group_uid in (None, uid)
+    return status.memory.static_group_uid == uid
 
 
 def _fleet_timeout_ms(status: api.StaticGroupStatus) -> int | None:

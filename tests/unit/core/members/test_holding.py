@@ -46,19 +46,25 @@ def test_pod_of_the_name_may_take_the_id_from_what_can_be_edited(ids: frozenset[
     assert SEAT.may_be_held_by(suspect(instance_ids=ids))
 
 
-def test_pod_of_the_name_with_an_id_of_ours_that_is_fixed_can_hold_no_other() -> None:
-    assert not SEAT.may_be_held_by(known_pod(instance_ids=OTHER, ids_are_fixed=True))
+def test_pod_of_the_name_that_shows_another_id_of_ours_may_hold_this_one_all_the_same() -> None:
+    """Its application may take the host name, and never look at the variable."""
+    pod = known_pod(instance_ids=OTHER, ids_are_fixed=True)
+    assert SEAT.may_be_held_by(pod)
+    assert SEAT.shows_another(pod)
 
 
 @pytest.mark.parametrize("ids", [frozenset(), STRANGE], ids=["none", "strange"])
 def test_fixed_ids_that_are_not_ours_say_nothing_of_ours(ids: frozenset[str]) -> None:
     """A client that appends to nothing, or an id that another product of the pod uses."""
     assert SEAT.may_be_held_by(known_pod(instance_ids=ids, ids_are_fixed=True))
+    assert not SEAT.shows_another(known_pod(instance_ids=ids, ids_are_fixed=True))
 
 
 def test_fixed_id_may_become_the_id_by_what_its_client_appends() -> None:
     carried = known_pod(instance_ids=frozenset({id_of(2)}), ids_are_fixed=True)
-    assert HeldSeat(f"{id_of(2)}-unexpected", naming(), "shop").may_be_held_by(carried)
+    seat = HeldSeat(f"{id_of(2)}-unexpected", naming(), "shop")
+    assert seat.may_be_held_by(carried)
+    assert not seat.shows_another(carried)
     assert not HeldSeat(f"{id_of(2)}9", naming(), "shop").may_be_held_by(known_pod(1, ids_are_fixed=True))
 
 

@@ -1,0 +1,170 @@
+"""Ids that become ours by an edit, and pods that show another id than the one they use: each ends with a living process."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from unit.core.builders import ended
+
+from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group
+from .stories import LIVING, start_as
+
+PLAIN: dict[str, Any] = {"idTemplate": "{podName}", "assumeExclusive": True}
+OWN = PLAIN | {"client": {"type": "Own"}}
+A, B = (
+    {"instanceIdName": f"{x}_INSTANCE_ID", "sessionTimeoutName": f"{x}_SESSION", "suffix": f"-{x.lower()}"} for x in "AB"
+)
+
+
+def custom(*env: dict[str, str]) -> dict[str, Any]:
+    return PLAIN | {"client": {"type": "Custom", "env": list(env)}}
+
+
+async def beside_a_process_of_before(before: dict[str, Any], then: dict[str, Any], appended: str) -> OperatorWorld:
+    """A pod was deleted by force before the StaticGroup was made; its process lives, and another pod stands in its
+    place. Half an hour later an edit makes the id that it holds one of ours."""
+    world = OperatorWorld(**before)
+    world.template = f"web-{{ordinal}}{appended}"
+    world.scale(3)
+    for ordinal, uid in ((0, "u0"), (1, "u1"), (2, "u2b")):
+        world.start(ordinal, uid, joins=ordinal != 2, instance_ids=frozenset({f"web-{ordinal}{appended}"}))
+    world.kafka.join(f"web-2{appended}", LIVING)
+    await world.minutes(30)
+    world.declare(static_group(generation=2, **then))
+    await world.settled(3)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(6)
+    return world
+
+
+@pytest.mark.parametrize(
+    ("before", "then", "appended"),
+    [
+        pytest.param({}, OWN, "", id="the application keeps its ids"),
+        pytest.param({}, PLAIN, "", id="another template"),
+        pytest.param(custom(A), custom(A, B), "-b", id="another variable"),
+        pytest.param(OWN, OWN | {"client": {"type": "Own", "suffixes": ["-0"]}}, "-0", id="a suffix of the client"),
+    ],
+)
+async def test_member_that_was_somebody_elses_until_an_edit_may_be_of_an_unseen_pod(
+    before: dict[str, Any], then: dict[str, Any], appended: str
+) -> None:
+    world = await beside_a_process_of_before(before, then, appended)
+    assert world.left == []
+
+
+async def test_suspect_that_was_silent_under_other_ids_is_one_again() -> None:
+    """The id that it holds was foreign, so that nothing was heard of it."""
+    world = OperatorWorld()
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    for ordinal in range(3):
+        world.start(ordinal, instance_ids=frozenset(), joins=False)
+        world.kafka.join(f"web-{ordinal}", f"m{ordinal}")
+    await world.minutes(3)
+    world.kafka.join("web-2", LIVING)
+    world.remove_object(2)
+    world.start(2, "u2b", instance_ids=frozenset(), joins=False)
+    await world.minutes(20)
+    assert world.status.memory.suspects == []
+    world.declare(static_group(generation=2, **OWN))
+    await world.settled(3)
+    assert "u2" in {s.uid for s in world.status.memory.suspects}
+
+
+async def test_edit_issues_no_id_that_a_member_of_somebody_else_holds() -> None:
+    world = await OperatorWorld().started()
+    start_as(world, "canary-0", "stray", {"web-2"})
+    world.kafka.join("web-2", LIVING)
+    await world.settled(2)
+    world.kafka.join("web-1", "of-another-cluster")
+    world.declare(static_group(generation=2, **PLAIN))
+    await world.settled(2)
+    assert world.status.injected is not None
+    assert "{podName}." in world.status.injected.id_template
+    assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")
+    assert "web-1" in world.condition("Injected")[2]
+
+
+async def test_template_that_was_edited_while_nothing_was_injected_is_asked_for_as_well() -> None:
+    """The ordinals had ids before, but other ones."""
+    world = await OperatorWorld().started()
+    world.declare(static_group(generation=2, mode="Observe", **PLAIN))
+    await world.settled(2)
+    world.kafka.join("web-2", LIVING)
+    world.declare(static_group(generation=3, **PLAIN))
+    await world.settled(2)
+    assert world.condition("Injected")[1] == "IdsHeldElsewhere"
+
+
+async def test_template_that_gives_a_live_pods_id_to_another_pod_is_refused_without_any_memory() -> None:
+    world = OperatorWorld(idTemplate="{podName}1.{scope}")
+    await world.round()
+    world.template = f"web-{{ordinal}}1.{world.scope}"
+    await world.started()
+    world.kube.objects["staticgroups", *KEY]["status"] = {}
+    world.declare(static_group(generation=2, idTemplate="{podName}.{scope}"))
+    world.restart()
+    await world.settled(2)
+    assert world.condition("Injected")[:2] == ("False", "IdentityInvalid")
+    assert "and pod web-1 has it" in world.condition("Injected")[2]
+
+
+async def test_lost_part_of_a_status_is_no_beginning() -> None:
+    world = await OperatorWorld().started()
+    del world.kube.objects["staticgroups", *KEY]["status"]["injected"]
+    world.declare(world.kube.objects["staticgroups", *KEY])
+    world.restart(watch_name="2-00000002")
+    await world.settled(2)
+    assert not (world.status.memory.watch or "").startswith(world.pods.watch_name)
+
+
+# pods that show another id than the one they use ----------------------------------------------------------------------
+
+
+async def rolled(world: OperatorWorld, shown: str) -> None:
+    """Roll three pods to ones that show another id and join as before, no description between end and join."""
+    for ordinal in (2, 1, 0):
+        world.kafka.problems["describe"] = UNREACHABLE
+        before = world.kube.pods["shop", f"web-{ordinal}"].instance_ids
+        world._happens(replace(ended(ordinal, f"u{ordinal}", instance_ids=before, ids_are_fixed=True)))
+        await world.settled(1)
+        world.remove_object(ordinal)
+        ids = frozenset({shown.format(ordinal=ordinal)})
+        world.start(ordinal, f"u{ordinal}b", joins=False, instance_ids=ids, ids_are_fixed=True)
+        world.kafka.join(f"web-{ordinal}", f"{LIVING}-{ordinal}")
+        world.kafka.problems.clear()
+        await world.settled(3)
+    await world.minutes(10)
+
+
+async def test_pod_that_shows_another_text_holds_the_id_that_its_application_takes() -> None:
+    """As SERVICE_INSTANCE_ID=$(POD_NAME).$(POD_NAMESPACE) beside an application that takes its host name."""
+    world = OperatorWorld(**OWN)
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    await world.watched_for_long()
+    for ordinal in range(3):
+        world.start(ordinal, instance_ids=frozenset(), ids_are_fixed=True)
+    await world.minutes(5)
+    await rolled(world, "web-{ordinal}.shop")
+    world.scale(2)
+    world._happens(replace(world.kube.pods["shop", "web-2"], is_deleting=True, deletion_grace_s=60))
+    await world.settled(4)
+    assert world.left == []
+
+
+async def test_application_that_ignores_the_variable_keeps_its_members_when_the_template_changes() -> None:
+    """It takes its host name, which is what the earlier template gave."""
+    world = OperatorWorld(**PLAIN)
+    world.template = "web-{ordinal}"
+    await world.started()
+    world.declare(static_group(generation=2, idTemplate="{podName}.{scope}", assumeExclusive=True))
+    await world.settled(2)
+    await rolled(world, f"web-{{ordinal}}.{world.scope}")
+    assert world.left == []
+    assert set(guards(world)) == {"PodStillRunning"}
