@@ -222,7 +222,9 @@ def _doctor(options: argparse.Namespace) -> int:
         rows = [asdict(r) | {"mark": r.mark, "remedy": "" if r.is_good else r.remedy} for r in results]
         _print_json({"findings": rows, "problems": problems, "notChecked": not_checked})
     else:
-        print(*filter(None, [not_checked, f"{problems} problems" if problems else "no problem found"]), sep="\n")
+        warnings = sum(not each.is_fatal and not each.is_good for each in results)
+        said = f"{problems} problems" if problems else "no problem found"
+        print(*filter(None, [not_checked, f"{said}, {warnings} warnings" if warnings else said]), sep="\n")
     return EXIT_FINDING if problems else 0
 
 

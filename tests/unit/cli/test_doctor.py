@@ -75,6 +75,17 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
     assert set(found.values()) == {"ok"}
 
 
+@pytest.mark.parametrize(("is_good", "last"), [(True, "no problem found"), (False, "no problem found, 1 warnings")])
+def test_the_last_line_counts_warnings_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_good: bool, last: str
+) -> None:
+    """Nobody reads fifteen lines above one that says that all is well."""
+    found = [CheckResult("the one", True, ""), CheckResult("the other", is_good, "mend it", is_fatal=False)]
+    monkeypatch.setattr(doctor, "examine", lambda *_: found)
+    assert call(monkeypatch, FakeKubectl(cluster()), "doctor", "-n", "shop") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == last
+
+
 @pytest.mark.parametrize(
     ("path", "answer", "check", "mark"),
     [
