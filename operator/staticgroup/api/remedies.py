@@ -26,8 +26,8 @@ SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
 def restart_pod(namespace: str, pod_name: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group."""
     return (
-        "while pods do not consume on purpose, as a standby, set spec.mode to Observe; a fenced client does not come "
-        f"back by itself, restart its pod: {_delete(namespace, pod_name)}"
+        "if these pods are a standby that does not consume yet, set spec.mode to Observe; a fenced client does not "
+        f"come back by itself, restart its pod: {_delete(namespace, pod_name)}"
     )
 
 

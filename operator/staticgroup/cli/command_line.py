@@ -49,8 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     unset = argparse.Namespace(namespace="", context="", kubeconfig="", impersonated="")
     options = parser.parse_args(words, unset)
-    calls = {"status": _status, "explain": _explain, "doctor": _doctor, "crds": _crds}
-    call = calls.get(options.command)
+    call = {"status": _status, "explain": _explain, "doctor": _doctor, "crds": _crds}.get(options.command)
     try:
         status: int = call(options) if call else _operator_commands(words).carry_out(options)
     except Refused as error:
@@ -223,8 +222,8 @@ def _doctor(options: argparse.Namespace) -> int:
         _print_json({"findings": rows, "problems": problems, "notChecked": not_checked})
     else:
         warnings = sum(not each.is_fatal and not each.is_good for each in results)
-        said = f"{problems} problems" if problems else "no problem found"
-        print(*filter(None, [not_checked, f"{said}, {warnings} warnings" if warnings else said]), sep="\n")
+        said = f"problems: {problems}, warnings: {warnings}" if problems or warnings else "no problem found"
+        print(*filter(None, [not_checked, said]), sep="\n")
     return EXIT_FINDING if problems else 0
 
 

@@ -191,7 +191,13 @@ def _seat(naming: Naming, key: str, pod: KnownPod, members: tuple[MemberView, ..
 
 
 def process_may_live(c: Crash) -> Hit | None:
-    """Hold unless a run of every container that can hold the id ended well after the member was described."""
+    """Hold unless a run of every container that can hold the id ended well after the member was described.
+
+    An application that brings its ids may do so in any container, whatever another one shows.
+    """
+    if c.spec.client.type is ClientType.OWN:
+        sentence = "client.type is Own, so it is not known which container has the id"
+        return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)
     if c.is_over:
         return None
     going = next((run.container for run in c.runs if run.end is None or run.end.finished_at_s <= c.member_since_s), "")
@@ -243,13 +249,7 @@ def not_wanted(c: Crash) -> Hit | None:
 
 
 def report_only(c: Crash) -> Hit | None:
-    """Hold when the user only wants a report, the operator may only observe, or nobody knows which container it was.
-
-    An application that brings its ids may do so in any container, whatever another one shows.
-    """
-    if c.spec.client.type is ClientType.OWN:
-        sentence = "its successor is refused until the session expires: with client.type Own nobody knows its container"
-        return Hit(ReleaseGuard.REPORT_ONLY, sentence)
+    """Hold when the user only wants a report, or the operator may only observe."""
     if c.spec.removal is Removal.DEPARTED_AND_CRASHED and c.spec.mode is Mode.MANAGE:
         return None
     return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")

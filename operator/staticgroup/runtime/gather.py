@@ -252,9 +252,9 @@ class Gatherer:
         )
 
     def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
-        """Return what is another text where the connection leads to other brokers; "" while there is no connection.
+        """Return a text that changes with the brokers, and with ids that have no scope; "" without a connection.
 
-        And where other ids without a scope are ours: whoever holds one of them may be older than this.
+        A process that holds an id which an edit makes ours may be older than the edit.
         """
         connection = self.stores.connections.get(connection_of(spec, group.metadata.namespace))
         if connection is None:

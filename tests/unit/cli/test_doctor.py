@@ -75,7 +75,7 @@ def test_nothing_is_wrong_with_a_cluster_in_which_all_is_well() -> None:
     assert set(found.values()) == {"ok"}
 
 
-@pytest.mark.parametrize(("is_good", "last"), [(True, "no problem found"), (False, "no problem found, 1 warnings")])
+@pytest.mark.parametrize(("is_good", "last"), [(True, "no problem found"), (False, "problems: 0, warnings: 1")])
 def test_the_last_line_counts_warnings_too(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_good: bool, last: str
 ) -> None:

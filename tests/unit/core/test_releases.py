@@ -250,6 +250,22 @@ def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> N
     assert released(planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True)) == [("m0", "web-0")]
 
 
+def test_crash_beside_an_id_that_the_application_brings_may_be_that_of_a_sidecar() -> None:
+    """The application may take its host name in a container that shows nothing; no advice says that it is dead."""
+    memory = replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
+    pod = crashed_pod(instance_ids=frozenset({"web-0"}))
+    snapshot = crash(
+        pod,
+        evidence=evidence({"web-0": (pod,)}, {"web-0": read()}),
+        group=consumers(member(0, instance_id="web-0", member_epoch=5)),
+    )
+    decided = planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
+    assert released(decided) == []
+    (found,) = decided.locked_out
+    assert (found.reason, "DepartedAndCrashed" in found.text) == ("ProcessMayLive", False)
+    assert found.sentence.startswith("may be held by a process that ended at")
+
+
 # b. the end was reported by the kubelet -------------------------------------------------------------------------------
 
 

@@ -88,7 +88,7 @@ class Metrics:
 
     Parameters
     ----------
-    lease: `<namespace>/<name>` of its Lease, by which releases are told apart: several may be scraped as one job.
+    lease: `<namespace>/<name>` of its Lease, which distinguishes releases: several may be scraped as one job.
     """
 
     def __init__(self, *, lease: str = "") -> None:
