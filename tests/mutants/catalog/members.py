@@ -35,6 +35,7 @@ SUSPECTS = tuple(
         ("pod that is lost again is the same case", ('return f"{self.uid}@{self.since_s}@{self.has_lost_run}"', "return self.uid")),
     )
 )
+OTHER_IDS = ("tests/unit/runtime/test_other_ids.py",)
 HOLDING = tuple(
     mutant(name, "core/ids/naming.py", MEMBERS, change)
     for name, change in (
@@ -84,8 +85,6 @@ MEMORY_OF_MEMBERS = tuple(
         ("member that left remembered for ever", (" and (i in held or a.is_guessed)}", "}")),
         ("watch never young", ("    is_young, is_other = members.watch not in not_young, ", "    is_young, is_other = False, ")),
         ("watch of other brokers grown up", ("    not_young = {sight.watch, ", "    not_young = {members.watch, sight.watch, ")),
-        ("ids without a scope are no older than those with one", ("name if \".\" not in place else sight.watch", "name")),
-        ("suspects that were silent under other ids forgotten", ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
         ("ids issued before any brokers were known are older somewhere", ("    not_young = {sight.watch, name if \".\" not in place else sight.watch}", "    not_young = {sight.watch}")),
         ("watch grown up with its first description", ("is_over = is_young and sight.described_at_s - young_since_s >= settle_s", "is_over = is_young")),
         ("watch grown up before a silence", (" - young_since_s >= settle_s", " - young_since_s > 0")),
@@ -136,9 +135,12 @@ RETURNED = (
     mutant("carriers not asked", "core/guards.py", PLAN, ("    returned,\n    carriers_left,\n", "    returned,\n")),
     mutant("member that was never described with a barrier taken for dead", "core/guards.py", PLAN, ("    if c.attribution is None:\n        sentence =", "    if False:\n        sentence =")),
     mutant("pods that have ended not taken out before a plan", "core/plan.py", PLAN, ("members = without_ended(members, sight) if sight is not None else", "members = members if sight is not None else")),
-    mutant("first watch beside what is remembered", "core/injection.py", PLAN, ("    if history.members.watch or history.members.attributions or history.issued_ordinals:\n", "    if False:\n")),
-    mutant("other ids without a scope are as old as those before", "runtime/gather.py", ("tests/unit/runtime/test_other_ids.py",), ("        if \"{scope}\" in spec.template:\n            return brokers\n", "        return brokers\n")),
-    mutant("ids without a scope taken for new", "core/injection.py", PLAN, ('    if "{scope}" not in spec.template or ', "    if ")),
+    mutant("first watch beside what is remembered", "core/injection.py", OTHER_IDS, ("    if history.members.watch or history.members.attributions or history.issued_ordinals:\n", "    if False:\n")),
+    mutant("other ids without a scope are as old as those before", "runtime/gather.py", OTHER_IDS, ("        if \"{scope}\" in spec.template:\n            return brokers\n", "        return brokers\n")),
+    mutant("ids without a scope are no older than those with one", "core/members/memory.py", OTHER_IDS, ("name if \".\" not in place else sight.watch", "name")),
+    mutant("suspects that were silent under other ids forgotten", "core/members/memory.py", OTHER_IDS, ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
+    mutant("crash beside an id of the application's own released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if c.spec.client.type is ClientType.OWN:\n", "    if False:\n")),
+    mutant("ids without a scope taken for new", "core/injection.py", ("tests/unit/runtime/test_premises.py",), ('    if "{scope}" not in spec.template or ', "    if ")),
     mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, (" or snapshot.age_s >= snapshot.settle_least_s:", ":")),
     mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, ("    return \"\" if is_carried else snapshot.watch\n", "    return snapshot.watch\n")),
     mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),

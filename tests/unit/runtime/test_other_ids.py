@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from staticgroup.kube.pods.book import PodIndex
 from unit.core.builders import ended
 
 from .operator_world import KEY, UNREACHABLE, OperatorWorld, guards, static_group
-from .stories import LIVING, start_as
+from .stories import LIVING, group_body, put, start_as
 
 PLAIN: dict[str, Any] = {"idTemplate": "{podName}", "assumeExclusive": True}
 OWN = PLAIN | {"client": {"type": "Own"}}
@@ -115,12 +116,55 @@ async def test_template_that_gives_a_live_pods_id_to_another_pod_is_refused_with
 
 
 async def test_lost_part_of_a_status_is_no_beginning() -> None:
-    world = await OperatorWorld().started()
-    del world.kube.objects["staticgroups", *KEY]["status"]["injected"]
-    world.declare(world.kube.objects["staticgroups", *KEY])
-    world.restart(watch_name="2-00000002")
+    """While no operator runs a pod comes, and is deleted by force; `injected` alone is lost, the memory beside it not."""
+    world = OperatorWorld()
+    world.scale(3)
     await world.settled(2)
-    assert not (world.status.memory.watch or "").startswith(world.pods.watch_name)
+    for ordinal in range(3):
+        world.start(ordinal)
+    await world.settled(3)
+    world.template = f"web-{{ordinal}}.{world.scope}"
+    world.pods.is_lagging = True
+    world.start(3, joins=False)
+    for ordinal in range(3):
+        world.end(ordinal)
+    world.remove_object(3)
+    world.scale(0)
+    world.kafka.members.clear()
+    put(world, status={k: v for k, v in group_body(world)["status"].items() if k != "injected"})
+    world.now_s += 60
+    world.restart(watch_name="2-00000002")
+    world.pods.book.index = PodIndex()  # a new process lists no pod
+    await world.settled(3)
+    world.scale(4)
+    for ordinal in range(4):
+        world.start(ordinal, f"n{ordinal}")
+    await world.settled(2)
+    world.kafka.join(world.id_of(3), LIVING)
+    await world.settled(2)
+    world.scale(3)
+    world.end(3, "n3")
+    await world.settled(6)
+    assert world.left == []
+    assert guards(world) == ["JoinedBeforeWatch"]
+
+
+async def test_ids_without_a_scope_are_not_as_young_as_those_with_one_that_were_issued_before_any_connection() -> None:
+    world = OperatorWorld()
+    connection = world.stores.connections.pop(("shop", "kafka"))
+    await world.settled(2)
+    world.declare(static_group(generation=2, **OWN))
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    for ordinal, uid in ((0, "u0"), (1, "u1"), (2, "u2b")):
+        world.start(ordinal, uid, joins=ordinal != 2)
+    world.kafka.join("web-2", LIVING)
+    world.stores.connections["shop", "kafka"] = connection
+    await world.settled(3)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(4)
+    assert world.left == []
 
 
 # pods that show another id than the one they use ----------------------------------------------------------------------
