@@ -99,7 +99,7 @@ def test_status_and_explain_need_only_the_right_to_read(call: Call, shop: str) -
     assert any(f"{shop}/orders: NotObservedYet" in line for line in rest)
     printed = call("staticgroup", "explain", "orders", "-n", shop, "--as=ann")
     assert "Suspects, 2 pods whose end was not seen" in printed.stdout
-    assert "a pod that nobody saw, because it joined before the pod watch was whole" in printed.stdout
+    assert "a pod that nobody saw, because it joined before the pod watch was complete" in printed.stdout
     (item,) = json.loads(call("staticgroup", "status", "orders", "-n", shop, "-o", "json", "--as=ann").stdout)["items"]
     assert item["members"]["joined"] == full_status().members.joined  # type: ignore[union-attr]
     everywhere = call("staticgroup", "status", "-A", "-o", "json")

@@ -11,7 +11,7 @@ from .status_table import ASK_DOCTOR, age, is_stale, issue_lines
 
 SHOWN_MAX: Final = 50
 _NOBODY: Final = {
-    "unseen": "a pod that nobody saw, because it joined before the pod watch was whole",
+    "unseen": "a pod that nobody saw, because it joined before the pod watch was complete",
     "unattributed": "no pod that explains it",
 }
 """What stands among the carriers for pods that are not known; see core/members/carriers.py."""
@@ -87,7 +87,7 @@ def _memory(memory: Json, now: datetime) -> Iterator[str]:
         yield f"Suspects, {len(suspects)} pods whose end was not seen; {held}:"
     for each in list(suspects.values())[:SHOWN_MAX]:
         where = f" on node {each['node']}" if each.get("node") else ""
-        what = "a run of it was lost by its kubelet or runtime" if each.get("lostRun") else "its object is gone"
+        what = "a container of it was lost by its kubelet or runtime" if each.get("lostRun") else "its object is gone"
         since = age(str(each.get("since")), now)
         yield f"  pod {each.get('pod')} uid {each.get('uid')}{where}: for {since}; {what}"
     yield from _more(len(suspects))

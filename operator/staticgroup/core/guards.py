@@ -247,7 +247,7 @@ def carriers_left(c: Candidate) -> Hit | None:
         sentence = f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen"
         return Hit(Guard.SUSPECT, sentence, _EXPIRES)
     if UNSEEN in left:
-        sentence = "it joined before the pod watch was whole, so a pod that nobody saw may hold it"
+        sentence = "it joined before the pod watch was complete, so a pod that nobody saw may hold it"
         members = c.history.members
         # Until the watch is whole a restart brings another member that may be of an unseen pod.
         is_whole = members.watch == c.snapshot.watch

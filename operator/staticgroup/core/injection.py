@@ -92,7 +92,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     chosen = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
     method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
     if before is None and not (snapshot.watch and snapshot.cluster_uid):
-        message = "the pod watch is not whole yet"
+        message = "the pod watch is not complete yet"
         return InjectionPlan(injected=None, templates=(), verdict=InjectionVerdict.WAITING, message=message)
     scope = before.scope if before is not None else drawn_scope(snapshot)
     try:

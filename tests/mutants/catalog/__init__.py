@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .chains import CHAINS
 from .connect import CONNECT
+from .consuming import CLOSED, UNREAD
 from .durability import DURABLE, REMEMBERED
 from .edges import EDGES
 from .evidence import CERTIFICATES, FACTS, FIXED_IDS
@@ -55,6 +56,8 @@ MUTANTS: tuple[Mutant, ...] = (
     *RETURNED,
     *LOST,
     *GUARDS,
+    *UNREAD,
+    *CLOSED,
     *VERIFICATION,
     *DURABLE,
     *LIVING,

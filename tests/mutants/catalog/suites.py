@@ -1,5 +1,7 @@
 """The tests that must notice: each name stands for the files that hold the rules of one part."""
 
+CLOSES = ("tests/unit/core/test_closes.py",)
+TOPICS = ("tests/unit/core/test_topics.py", "tests/unit/core/test_statements.py")
 CERTIFICATE = ("tests/unit/core/test_certificate.py",)
 CHAIN = ("tests/unit/core/test_chain.py",)
 PLAN = (

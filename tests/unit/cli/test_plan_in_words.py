@@ -73,9 +73,9 @@ def test_conflict_is_shown_before_the_members() -> None:
 @pytest.mark.parametrize(
     ("watch", "remembered", "sentence"),
     [
-        ("", WATCH, "the pod watch is not whole now, so nobody is removed"),
+        ("", WATCH, "the pod watch is not complete now, so nobody is removed"),
         (WATCH, WATCH, "the pod watch has seen every pod that can join"),
-        (WATCH, "", "members that joined before the pod watch was whole stay until their session expires or their pod restarts"),
+        (WATCH, "", "members that joined before the pod watch was complete stay until their session expires or their pod restarts"),
     ],
 )
 def test_watch_is_described_by_what_may_have_come_and_gone_unseen(watch: str, remembered: str, sentence: str) -> None:

@@ -59,7 +59,7 @@ def seat(number: int, *carriers: str) -> Json:
         ((), "nobody; every one of them has ended"),
         (("u-9",), "pod uid u-9"),
         ((UID,), f"suspect web-2 (uid {UID})"),
-        (("u-9", "unseen"), "pod uid u-9, a pod that nobody saw, because it joined before the pod watch was whole"),
+        (("u-9", "unseen"), "pod uid u-9, a pod that nobody saw, because it joined before the pod watch was complete"),
         (("unattributed",), "no pod that explains it"),
     ],
 )
@@ -69,7 +69,7 @@ def test_each_member_is_shown_with_those_that_may_hold_it(carriers: tuple[str, .
 
 
 @pytest.mark.parametrize(
-    ("more", "why"), [({}, "its object is gone"), ({"lostRun": True}, "a run of it was lost by its kubelet or runtime")]
+    ("more", "why"), [({}, "its object is gone"), ({"lostRun": True}, "a container of it was lost by its kubelet or runtime")]
 )
 def test_each_suspect_is_shown_with_what_makes_it_one(more: Json, why: str) -> None:
     assert f"  pod web-2 uid {UID} on node node-3: for 60m; {why}" in explanation_of(group(memory={"suspects": [SUSPECT | more]}), NOW)

@@ -5,16 +5,19 @@ Restates KIP-345 (a static member that closes sends no LeaveGroup) and KIP-1092 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.core.consuming.closes import MARGIN_S
 from staticgroup.core.evidence.chain import PodState
-from staticgroup.core.group import MemberView
+from staticgroup.core.group import GroupType, MemberView
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, LeftOnClose, Snapshot
 from staticgroup.core.status.memory import left_from, wire_left
+from support.bounds import broker_bounds
 
 from .builders import (
     NOW_S,
@@ -65,11 +68,44 @@ def test_a_member_that_is_gone_too_early_has_left(pod: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "pod",
-    [{}, {"state": PodState.DEAD, "since_s": NOW_S - SESSION_TIMEOUT_MS / 1000}],
-    ids=["its pod runs: its session may have ended", "its session may have ended since"],
+    [
+        {},
+        {"is_deleting": True, "runs": False},
+        {"state": PodState.DEAD, "since_s": NOW_S - SESSION_TIMEOUT_MS / 1000},
+        {"state": PodState.DEAD, "since_s": NOW_S - SESSION_TIMEOUT_MS / 1000 + MARGIN_S},
+        {"state": PodState.DEAD, "since_s": NOW_S - 20, "session_timeouts_ms": (15_000, SESSION_TIMEOUT_MS)},
+    ],
+    ids=[
+        "its pod runs: its session may have ended", "its pod ends, and has not run for a while",
+        "its session may have ended since", "its last heartbeat was somewhat earlier", "one of its clients has a short one",
+    ],
 )
 def test_a_session_that_may_have_ended_proves_nothing(pod: dict[str, Any]) -> None:
     assert after(world(member(0), **pod)) is None
+
+
+def test_a_member_that_several_pods_may_carry_proves_nothing() -> None:
+    """The end of one pod says nothing of a member that the other one, which is being stopped, may hold."""
+    seen = world(member(0), state=PodState.DEAD, since_s=NOW_S - 5)
+    seen = replace(seen, known=(*seen.known, known_pod(1, "u9", is_deleting=True)))
+    assert after(seen, remembered(members=members(carriers={1: ("u1", "u9")}))) is None
+
+
+def test_the_session_of_a_kip_848_member_is_the_group_s() -> None:
+    """Its client has none of its own: `consumer.session.timeout.ms` of the group counts."""
+    seen = world(member(0, member_epoch=3), state=PodState.DEAD, since_s=NOW_S - 30, session_timeouts_ms=())
+    described = group(member(0, member_epoch=3), group_type=GroupType.CONSUMER, group_epoch=3, assignment_epoch=3)
+    for group_ms, left in ((45_000, 1), (35_000, 0)):
+        found = plan(
+            spec(groupProtocol="Consumer"),
+            replace(seen, group=described, bounds=broker_bounds(consumer_session_ms=group_ms)), remembered(), NOW_S,
+        ).history.left_on_close  # fmt: skip
+        assert (found.count if found is not None else 0) == left
+
+
+def test_each_that_leaves_is_counted() -> None:
+    found = after(world(member(0), is_deleting=True), remembered(left_on_close=LEFT))
+    assert found == replace(LEFT, at_s=NOW_S, count=2)
 
 
 def test_a_member_whose_successor_holds_its_seat_has_not_left() -> None:

@@ -149,6 +149,26 @@ def test_another_change_is_another_rebalance_but_not_at_once() -> None:
     assert decided(world(), done, NOW_S + 1).topics.action is not None
 
 
+def test_the_pause_counts_from_the_rebalance_for_other_topics() -> None:
+    for_orders = UnreadTopics(topics=("orders",), since_s=NOW_S - 90, rest_since_s=NOW_S - SETTLED_S)
+    other = replace(for_orders, rebalanced_for=("orders",), rebalanced_at_s=NOW_S - 60)
+    found = decided(world(), other)
+    assert found.topics.held_by is RebalanceGuard.DONE_LATELY
+    assert found.history.unread is not None
+    assert (found.history.unread.topics, found.history.unread.since_s) == (("payments",), NOW_S)
+
+
+def test_what_is_left_of_topics_that_a_rebalance_was_for_is_no_other_change() -> None:
+    done = replace(BEFORE, rebalanced_for=("orders", "payments"), rebalanced_at_s=NOW_S - PACE_S)
+    assert decided(world(), done).topics.held_by is RebalanceGuard.DONE_BEFORE
+
+
+def test_a_group_whose_assignor_is_not_known_is_not_joined() -> None:
+    """The coordinator refuses a member that has no assignor in common with the others."""
+    found = decided(world(assignor="")).topics
+    assert (found.action, found.held_by) == (None, RebalanceGuard.NOT_AT_REST)
+
+
 def test_many_topics_are_bounded() -> None:
     names = [f"t{n:03}" for n in range(UNREAD_TOPICS_MAX + 5)]
     seen = world(topics=tuple((name, 0) for name in names), partitions=dict.fromkeys(names, 1))
@@ -201,6 +221,9 @@ def test_a_rebalance_that_does_not_end_is_said() -> None:
     assert "nobody consumes" in found.message
     assert conditions_of(rebalancing(), long_ago, wish=spec(**WISH))["Ready"].status is ConditionStatus.FALSE
     assert decided(world()).history.rebalancing_since_s is None
+    empty = rebalancing()
+    empty = replace(empty, group=replace(group_of(empty), members=()))
+    assert decided(empty, None).history.rebalancing_since_s is None
 
 
 def test_a_roll_is_no_stuck_rebalance() -> None:

@@ -128,7 +128,7 @@ class SeatMember(ApiModel):
     carriers: Annotated[list[Uid], Field(max_length=CARRIERS_MAX)] = Field(
         [],
         description="Uids of the pods that carried the id then and have not ended since. unseen: it joined before the "
-        "pod watch was whole. unattributed: no pod explains it.",
+        "pod watch was complete. unattributed: no pod explains it.",
         json_schema_extra=ATOMIC,
     )
 
@@ -156,7 +156,7 @@ class SuspectStatus(ApiModel):
     )
     lost_run: bool = Field(
         False,
-        description="A run of it was lost by its kubelet or runtime, and may go on.",
+        description="A container of it was lost by its kubelet or runtime, and may still run.",
     )
     addresses: Annotated[list[Address], Field(max_length=ADDRESSES_MAX)] = Field(
         [], description="Addresses of its own.", json_schema_extra=ATOMIC

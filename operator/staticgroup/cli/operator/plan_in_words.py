@@ -47,11 +47,11 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         yield "Identity: no id has been issued yet; ids are issued once the pod watch is complete."
     else:
         if not snapshot.watch:
-            watch = "the pod watch is not whole now, so nobody is removed"
+            watch = "the pod watch is not complete now, so nobody is removed"
         elif decided.history.members.watch == snapshot.watch:
             watch = "the pod watch has seen every pod that can join"
         else:
-            watch = "members that joined before the pod watch was whole stay until their session expires "
+            watch = "members that joined before the pod watch was complete stay until their session expires "
             watch += "or their pod restarts"
         yield f"Identity: {injected.id_template}, injected by {injected.method}; {watch}."
     if decided.timeout is not None:

@@ -41,7 +41,8 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods whose end was not seen, which hold the removal of members that joined while they may have run."""
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        lost, gone = "a run of it was lost by its kubelet or runtime", "its object is gone, and its end was not seen"
+        lost = "a container of it was lost by its kubelet or runtime"
+        gone = "its object is gone, and its end was not seen"
         what = lost if suspect.has_lost_run else gone
         yield Finding(
             kind=IssueKind.SUSPECT,
