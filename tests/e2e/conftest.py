@@ -126,11 +126,12 @@ PASSWORDS = {"admin": "admin-canary-5512", "watcher": "watcher-canary-5512", "re
 
 
 @pytest.fixture(scope="session")
-def secure_brokers(stage: Stage) -> Iterator[Brokers]:
-    """A broker that demands TLS, a login and rights of the operator; consumers may use its plain listener."""
+def secure_brokers(stage: Stage) -> Brokers:
+    """A broker that demands TLS, a login and rights of the operator; consumers may use its plain listener.
+
+    It stays up as the stage does: one process of the suite ends before another that still needs it.
+    """
     settings = BrokerSettings(
         name=f"{stage.cluster.name}-secure", bind=stage.cluster.state.host_address, security=True, users=PASSWORDS
     )
-    brokers = Brokers.up(settings, report=say)
-    yield brokers
-    brokers.down()
+    return Brokers.up(settings, report=say)

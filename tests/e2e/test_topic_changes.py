@@ -32,11 +32,30 @@ ADDED = "payments"
 ASSIGNORS = ["range", "cooperative-sticky"]
 
 
-@pytest.fixture(scope="module")
-def brokers() -> Iterator[Brokers]:
-    for each in started(BrokerSettings(name=f"pytest-{HERE}-top", profile="fast", security=True, users=PASSWORDS)):
+VERSIONS = ["4.4", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.1", "4.0", "3.9"))]
+"""3.9 has the group coordinator of the versions before it."""
+
+
+def brokers_of(version: str, **overrides: str) -> Iterator[Brokers]:
+    name = f"pytest-{HERE}-top{version.replace('.', '')}{len(overrides) or ''}"
+    settings = BrokerSettings(
+        name=name, version=version, profile="fast", security=True, users=PASSWORDS,
+        overrides={key.replace("_", "."): value for key, value in overrides.items()},
+    )  # fmt: skip
+    for each in started(settings):
         BrokerAdmin(each.bootstrap).create_topic(ADDED, partitions=6)
         yield each
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def brokers(request: pytest.FixtureRequest) -> Iterator[Brokers]:
+    yield from brokers_of(request.param)
+
+
+@pytest.fixture(scope="module")
+def narrow_brokers() -> Iterator[Brokers]:
+    """A group of three is full."""
+    yield from brokers_of("4.4", group_max_size="3")
 
 
 @pytest_asyncio.fixture
@@ -47,10 +66,10 @@ async def gateway() -> AsyncIterator[KioGateway]:
 
 
 @pytest.fixture
-def start(brokers: Brokers) -> Iterator[Callable[..., Member]]:
+def start() -> Iterator[Callable[..., Member]]:
     running: list[Member] = []
 
-    def start(group_id: str, number: int, topics: str, assignor: str) -> Member:
+    def start(brokers: Brokers, group_id: str, number: int, topics: str, assignor: str) -> Member:
         settings: dict[str, str | int] = {
             "bootstrap.servers": brokers.bootstrap, "group.id": group_id, "group.instance.id": f"web-{number}",
             "session.timeout.ms": 60_000, "heartbeat.interval.ms": 300, "partition.assignment.strategy": assignor,
@@ -64,15 +83,16 @@ def start(brokers: Brokers) -> Iterator[Callable[..., Member]]:
 
 
 async def rolled(
-    gateway: KioGateway, settings: ConnectionSettings, start: Callable[..., Member], group_id: str, assignor: str
+    gateway: KioGateway, brokers: Brokers, start: Callable[..., Member], group_id: str, assignor: str
 ) -> GroupView:
     """Start three members, and replace each by one that subscribes another topic too."""
-    members = [start(group_id, number, TOPIC, assignor) for number in range(3)]
+    settings = settings_of(brokers)
+    members = [start(brokers, group_id, number, TOPIC, assignor) for number in range(3)]
     await described_when(gateway, settings, group_id, stable_with(3))
     for number, member in enumerate(members):
         known = by_instance(await described_when(gateway, settings, group_id, stable_with(3)))
         member.kill()
-        start(group_id, number, f"{TOPIC},{ADDED}", assignor)
+        start(brokers, group_id, number, f"{TOPIC},{ADDED}", assignor)
 
         def is_back(view: GroupView, number: int = number, before: str = known[f"web-{number}"].member_id) -> bool:
             return stable_with(3)(view) and by_instance(view)[f"web-{number}"].member_id != before
@@ -81,13 +101,21 @@ async def rolled(
     return await described_when(gateway, settings, group_id, lambda view: view.topics is not None)
 
 
+def is_read(view: GroupView) -> bool:
+    return stable_with(3)(view) and view.topics == ((TOPIC, 6), (ADDED, 6))
+
+
+def ids_of(view: GroupView) -> dict[str, str]:
+    return {instance_id: member.member_id for instance_id, member in by_instance(view).items()}
+
+
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.asyncio
 async def test_one_rebalance_gives_an_added_topic_its_readers(
     brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
 ) -> None:
     group_id, settings = f"added-{assignor}", settings_of(brokers)
-    before = await rolled(gateway, settings, start, group_id, assignor)
+    before = await rolled(gateway, brokers, start, group_id, assignor)
     await asyncio.sleep(5)  # nothing happens by itself: the whole trouble
     assert (await described_when(gateway, settings, group_id, stable_with(3))).topics == ((TOPIC, 6), (ADDED, 0))
     assert before.assignor == assignor
@@ -97,12 +125,8 @@ async def test_one_rebalance_gives_an_added_topic_its_readers(
 
     assert await gateway.rebalance(settings, group_id, before.assignor) is RebalanceOutcome.BEGUN
 
-    def is_read(view: GroupView) -> bool:
-        return stable_with(3)(view) and view.topics == ((TOPIC, 6), (ADDED, 6))
-
     after = await described_when(gateway, settings, group_id, is_read)
-    ids = {i: m.member_id for i, m in by_instance(before).items()}
-    assert {i: m.member_id for i, m in by_instance(after).items()} == ids, "nobody was fenced or replaced"
+    assert ids_of(after) == ids_of(before), "nobody was fenced or replaced"
     assert log.count_rebalances(group_id, since_ms) == 1
     kinds = {event.kind for event in log.events(group_id, since_ms=since_ms)}
     assert kinds <= {GroupEventKind.REBALANCE_PREPARED, GroupEventKind.STABILIZED, GroupEventKind.MEMBER_JOINED,
@@ -114,3 +138,33 @@ async def test_right_that_is_missing_is_named_and_nobody_joins(brokers: Brokers,
     found = problem(await gateway.rebalance(login(brokers, "nobody"), "added-denied", "range"))
     assert found.kind is KafkaProblemKind.NOT_AUTHORIZED
     assert await gateway.partition_counts(login(brokers, "nobody"), (TOPIC,)) == {}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.asyncio
+async def test_two_replicas_at_once_lose_nobody(
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+) -> None:
+    """Two that take themselves for the active one: each member leaves by its own id, whoever joined first."""
+    group_id, settings = f"twice-{assignor}", settings_of(brokers)
+    before = await rolled(gateway, brokers, start, group_id, assignor)
+    since_ms = now_ms()
+    outcomes = await asyncio.gather(*(gateway.rebalance(settings, group_id, assignor) for _ in range(2)))
+    assert RebalanceOutcome.BEGUN in outcomes
+    after = await described_when(gateway, settings, group_id, is_read)
+    assert ids_of(after) == ids_of(before)
+    assert brokers.group_log.count_rebalances(group_id, since_ms) <= 2
+
+
+@pytest.mark.asyncio
+async def test_full_group_is_left_alone(
+    narrow_brokers: Brokers, gateway: KioGateway, start: Callable[..., Member]
+) -> None:
+    settings = settings_of(narrow_brokers)
+    before = await rolled(gateway, narrow_brokers, start, "full", "range")
+    since_ms = now_ms()
+    found = problem(await gateway.rebalance(settings, "full", "range"))
+    assert "group.max.size" in found.message
+    assert ids_of(await described_when(gateway, settings, "full", stable_with(3))) == ids_of(before)
+    assert narrow_brokers.group_log.count_rebalances("full", since_ms) == 0

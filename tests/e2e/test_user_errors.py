@@ -56,6 +56,17 @@ def await_reason(
     return found["message"], round(time.monotonic() - began_s, 1)
 
 
+def await_true(play: Play, kind: str, *, name: str) -> None:
+    """Wait until a condition is True once its cause was corrected; else say what all of them were."""
+    try:
+        until(
+            lambda: conditions(play, name).get(kind, {}).get("status") == "True", deadline_s=90,
+            what=f"{kind} of {name} is True once corrected",
+        )  # fmt: skip
+    except AssertionError as late:
+        raise AssertionError(f"{late}\n{json.dumps(conditions(play, name))}\n{play.stage.operator_logs()}") from None
+
+
 def await_removal(play: Play, count: int, deadline_s: float = NOTICED_S) -> float:
     """Wait until the operator has removed so many members in all; return the seconds it took."""
     began_s = time.monotonic()
@@ -195,8 +206,7 @@ def test_mistakes_in_the_objects_are_named_and_are_over_when_corrected(
     await_reason(play, "Injected", "PodsWithoutId", name=long_name)  # its pod is older than the correction
     stage.kubectl("delete", "pod", f"{long_name}-0", "-n", play.name, "--wait=false")
     for name, (kind, *_) in expected.items():
-        until(lambda n=name, k=kind: conditions(play, n).get(k, {}).get("status") == "True", deadline_s=90,
-              what=f"{kind} of {name} is True once corrected")  # fmt: skip
+        await_true(play, kind, name=name)
     record("mistakes in objects", mistakes=len(expected), all_named_s=named_s,
            all_corrected_s=round(time.monotonic() - corrected_s, 1))  # fmt: skip
 
