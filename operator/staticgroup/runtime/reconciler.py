@@ -10,6 +10,7 @@ did not come counts as unknown.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -132,9 +133,9 @@ class Reconciler:
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
         requeue_after_s = RACE_REQUEUE_S if retry else min(waits)
-        if is_unread or written:
+        if written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
-        return self._unwritten(memory, requeue_after_s)
+        return self._unwritten(memory, math.inf if is_unread else requeue_after_s)
 
     def _cache_plan(
         self, key: Key, memory: Memory, inputs: PlanInputs, snapshot: Snapshot, decided: Plan, started_s: float, *,

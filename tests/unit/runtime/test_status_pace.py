@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from staticgroup.core.group import LeaveOutcome
@@ -123,3 +125,20 @@ async def test_round_whose_status_waits_comes_back_at_its_turn_and_is_no_failure
     assert len(world.kube.status_writes) == writes + 1
     assert world.reconciler.memories.unstored_since_s(0.0) is None
     assert world.reconciler.metrics.registry.get_sample_value("staticgroup_rounds_total", {"result": "failed"}) is None
+
+
+async def test_status_of_an_unread_group_that_waits_is_written_at_its_turn_and_not_after_a_back_off() -> None:
+    """Its Secret is there now, and the group may still not be read: who corrected it waits for the condition."""
+    world = await OperatorWorld().started()
+    world.kafka.problems["describe"] = UNREACHABLE
+    await world.round()
+    for key in keys(BURST + 5):
+        world.reconciler.memories.pace.turn(key, world.now_s)
+    writes = len(world.kube.status_writes)
+    world.kafka.problems["describe"] = replace(UNREACHABLE, message="something else")
+    outcome = await world.round()
+    assert (len(world.kube.status_writes), outcome.failed) == (writes, False)
+    assert outcome.requeue_after_s is not None
+    world.now_s += outcome.requeue_after_s
+    outcome = await world.round()
+    assert (len(world.kube.status_writes), outcome.failed) == (writes + 1, True)
