@@ -19,14 +19,13 @@ from ..api.ordinals import Ordinals
 from ..api.resources.client import ClientType
 from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
-from .containers import consumer_container
 from .evidence.chain import PodState
 from .group import GroupView
 from .ids.first_issue import Obstacle, obstacle_to_first_ids
 from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
-from .workload import ContainerBudget, JavaOptions, WorkloadView
+from .workload import ContainerBudget, JavaOptions, WorkloadView, consumer_container
 
 TEMPLATES_MAX = 8
 

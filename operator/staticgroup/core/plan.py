@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
-from .consuming.closes import seen_to_close
-from .consuming.topics import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s
+from .consuming import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s, seen_to_close
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
@@ -236,7 +235,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     by = leaves_by(group)
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config or topics.action)
-    suffix = suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere)
+    suffix = suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere) if table.foreign else None
     return replace(
         base,
         actions=actions,
@@ -248,7 +247,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         topics=topics,
         is_stuck=since_s is not None and now_s - since_s >= STUCK_AFTER_S,
         suffix=suffix,
-        own_ids=own_ids(spec, snapshot, table, suffix),
+        own_ids=own_ids(spec, snapshot, table, suffix) if table.foreign else None,
         history=history,
         requeue_after_s=min(
             _requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),

@@ -224,7 +224,7 @@ NOTHING_REMEMBERED = SeatMemory()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadTopics:
-    """What is remembered of topics that members subscribe and nobody reads, see `core.consuming.topics`.
+    """What is remembered of topics that members subscribe and nobody reads, see `core.consuming`.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
-from ..core.consuming.topics import Rebalance, with_rebalance
+from ..core.consuming import Rebalance, with_rebalance
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers

@@ -15,7 +15,7 @@ from ..api.reasons import ConditionStatus, ConditionType, Reason
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..api.schema import Condition
-from ..core.consuming.topics import Rebalance
+from ..core.consuming import Rebalance
 from ..core.group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOutcome
 from ..core.outcomes import Executed
 from ..core.plan import Plan

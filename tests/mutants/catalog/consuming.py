@@ -6,7 +6,7 @@ from .mutant import mutant
 from .suites import CLOSES, TOPICS
 
 UNREAD = tuple(
-    mutant(name, "core/consuming/topics.py", TOPICS, *changes)
+    mutant(name, "core/consuming.py", TOPICS, *changes)
     for name, *changes in (
         ("topics of a rebalancing group compared", ("or group.topics is None or", "or")),
         ("since when nobody reads a topic forgotten in a rebalance", ("replace(before, rest_since_s=None) if before is not None and is_classic else None", "None")),
@@ -36,7 +36,7 @@ UNREAD = tuple(
 )
 
 CLOSED = tuple(
-    mutant(name, "core/consuming/closes.py", CLOSES, *changes)
+    mutant(name, "core/consuming.py", CLOSES, *changes)
     for name, *changes in (
         ("member that was removed taken for one that left", (" or instance_id in removed or", " or")),
         ("member whose session ended taken for one that left", (" or not _is_early(pod, _session_s(pod, snapshot, group), now_s):", ":")),

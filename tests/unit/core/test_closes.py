@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
-from staticgroup.core.consuming.closes import MARGIN_S
+from staticgroup.core.consuming import MARGIN_S
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, MemberView
 from staticgroup.core.plan import plan

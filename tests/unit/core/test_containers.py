@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from staticgroup.api.resources.client import Client
-from staticgroup.core.containers import consumer_container
-from staticgroup.core.workload import ContainerBudget
+from staticgroup.core.workload import ContainerBudget, consumer_container
 
 
 def chosen(*containers: str, reads: str = "", **client: object) -> str:

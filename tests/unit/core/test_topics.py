@@ -13,7 +13,7 @@ import pytest
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
 from staticgroup.api.resources.memory import UNREAD_TOPICS_MAX
 from staticgroup.api.schema import Condition
-from staticgroup.core.consuming.topics import (
+from staticgroup.core.consuming import (
     PACE_S,
     SETTLED_S,
     STUCK_AFTER_S,

@@ -22,10 +22,10 @@ from staticgroup.kafka.login.credentials import (
     SecretText,
     TlsSettings,
     resolve,
-    secret_names,
 )
 from staticgroup.kafka.login.msk_iam import AwsMskIamSettings
 from staticgroup.kafka.login.shared_credentials import TokenFile
+from staticgroup.runtime.connections.connections import secret_names
 from support.devcluster import kafka_tls
 from support.narrowing import of_type
 

@@ -23,7 +23,6 @@ from ..protocols import role_of
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, ended
-from .kafka import agent_left_out
 
 _UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
@@ -151,7 +150,15 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
     """Say that what pods get is not what their StaticGroup asks for; None when it is."""
     if snapshot.collisions:
         return collided(ConditionType.INJECTED, snapshot.collisions[0])
-    return agent_left_out(injection.without_agent) if injection.without_agent is not None else None
+    found = injection.without_agent
+    if found is None:
+        return None
+    return Finding(
+        kind=ConditionType.INJECTED,
+        reason=Reason.AGENT_NOT_INJECTED,
+        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.cause}",
+        remedy=remedies.make_room_for_agent(found.remedy),
+    )
 
 
 def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from ...api.injection import env_entries, env_suffixes, instance_id_annotation
 from ...api.resources.client import TAKES_ENV, Client, ClientType
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
-from ..containers import consumer_container
-from ..workload import ContainerBudget
+from ..workload import ContainerBudget, consumer_container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,9 +21,8 @@ from ...api.resources.memory import StatusMemory, TimeoutMemory
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX, Condition
 from ..findings import MESSAGE_MAX, Finding, conditions_of, issues_of
-from ..findings.consuming import consuming, rolls_quietly
 from ..findings.issues import findings_of_seats
-from ..findings.kafka import authorized, connected
+from ..findings.kafka import authorized, connected, consuming, rolls_quietly
 from ..findings.members import membership_complete, removal_settled
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
 from ..group import GroupView, KafkaProblem

@@ -296,7 +296,7 @@ def _own_choice(
     """Return what the operator chooses if neither user nor fleet learner does; parameters as for `desired_timeout`."""
     # Step 1: the estimate holds until enough was measured, unless the few that were ask for more.
     structural_ms = structural_need_ms(workload, heartbeat_ms=heartbeat_ms)
-    found = measured_need(absences, percent=PERCENTILE, heartbeat_ms=heartbeat_ms)
+    found = measured_need(absences, percent=PERCENTILE, heartbeat_ms=heartbeat_ms) if absences else None
     is_estimated = found is None or not (found.is_enough or found.need_ms > structural_ms)
     need_ms = structural_ms if found is None or is_estimated else found.need_ms
     target_ms = need_ms * (100 + HEADROOM_PERCENT) // 100

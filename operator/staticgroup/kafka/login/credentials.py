@@ -162,14 +162,6 @@ class ConnectionSettings:
         return "User:ANONYMOUS" if not self.sasl and not self.tls else "the operator's principal"
 
 
-def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
-    """List the Secrets that `resolve` needs, each once."""
-    references = [spec.tls.ca_secret_ref, spec.tls.client_certificate_secret_ref] if spec.tls.enabled else []
-    oauth = spec.sasl.oauth if spec.sasl else None
-    logins = [spec.sasl.credentials_secret_ref if spec.sasl else None, oauth.client_secret_ref if oauth else None]
-    return tuple(dict.fromkeys(each.name for each in (*references, *logins) if each))
-
-
 def resolve(
     spec: KafkaConnectionSpec,
     contents: SecretContents,

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...api.resources.clusterkafkaconnection import AllowedNamespaces, ClusterKafkaConnection
-from ...api.resources.kafkaconnection import Connection
+from ...api.resources.kafkaconnection import Connection, KafkaConnectionSpec
 from ...api.resources.staticgroup import StaticGroup
 from ...core.allowance import entries_of
 from ...core.group import KafkaProblem, KafkaProblemKind
-from ...kafka.login.credentials import ConnectionSettings, resolve, secret_names
+from ...kafka.login.credentials import ConnectionSettings, resolve
 from ...kafka.login.shared_credentials import SharedCredentials
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem
@@ -162,6 +162,14 @@ class Connections:
                 yield settings.sasl.password.reveal()
                 if settings.sasl.oauth is not None:
                     yield settings.sasl.oauth.client_secret.reveal()
+
+
+def secret_names(spec: KafkaConnectionSpec) -> tuple[str, ...]:
+    """List the Secrets that `resolve` needs, each once."""
+    references = [spec.tls.ca_secret_ref, spec.tls.client_certificate_secret_ref] if spec.tls.enabled else []
+    oauth = spec.sasl.oauth if spec.sasl else None
+    logins = [spec.sasl.credentials_secret_ref if spec.sasl else None, oauth.client_secret_ref if oauth else None]
+    return tuple(dict.fromkeys(each.name for each in (*references, *logins) if each))
 
 
 def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:

@@ -1,8 +1,11 @@
-"""Whether members consume: which topics nobody reads, and when one rebalance is to give them readers.
+"""Whether members consume: topics that nobody reads, the one rebalance for them, and members that leave on closing.
 
-Static members that come back with another subscription cause no rebalance, and neither does a leader that is static and
-restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Members are static because of
-this operator, so it mends that, with exactly one rebalance for each such change.
+* Static members that come back with another subscription cause no rebalance, and neither does a leader that is static
+  and restarted when partitions are added: what is new stays unread for ever (KAFKA-12759). Members are static because
+  of this operator, so it mends that, with exactly one rebalance for each such change.
+* A static member that closes stays until its session ends, so its successor comes back without a rebalance. Some
+  clients are set to leave all the same (spring-cloud-stream and Kafka Streams by CloseOptions, KIP-1092;
+  @platformatic/kafka always), and then every restart costs two rebalances. What was seen last counts.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ...api.resources.memory import UNREAD_TOPICS_MAX
-from ...api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
-from ..group import GroupType, GroupView
-from ..seats import SeatTable, Standing
-from ..snapshot import Snapshot, UnreadTopics
+from ..api.resources.memory import UNREAD_TOPICS_MAX
+from ..api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
+from .evidence.chain import KnownPod, PodState
+from .group import GroupType, GroupView
+from .members.memory import Members
+from .seats import SeatTable, Standing
+from .snapshot import History, LeftOnClose, Snapshot, UnreadTopics
 
 SETTLED_S: Final = 60.0
 """How long a group is at rest, with everybody in it, before it is rebalanced."""
@@ -26,6 +31,8 @@ PACE_S: Final = 1800.0
 """So far apart are two rebalances of which the first has not given every topic its readers: the longest session."""
 STREAMS_ASSIGNOR: Final = "stream"
 """Of Kafka Streams: its leader reads what every member says of itself, and a member that says nothing ends it."""
+MARGIN_S: Final = 10.0
+"""So much earlier than its session could end a member is gone that has left: two heartbeats, and the clocks."""
 
 
 class RebalanceGuard(StrEnum):
@@ -150,3 +157,46 @@ def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_
     if unread.rest_since_s is None or now_s - unread.rest_since_s < SETTLED_S or not group.assignor:
         return RebalanceGuard.NOT_AT_REST
     return None
+
+
+def seen_to_close(
+    snapshot: Snapshot, group: GroupView, before: History, after: Members, now_s: float
+) -> LeftOnClose | None:
+    """Return what is remembered of members that left when they closed; None when the last one seen to close stayed.
+
+    Parameters
+    ----------
+    before: of earlier rounds. after: the members as described now. now_s: seconds since the Unix epoch.
+    """
+    pods = {pod.uid: pod for pod in snapshot.known}
+    removed = {record.instance_id for record in before.removals}
+    found = before.left_on_close
+    for instance_id, was in sorted(before.members.attributions.items()):
+        now = after.attributions.get(instance_id)
+        if now is not None and now.member == was.member:
+            has_stayed = bool(was.carriers) and not now.carriers  # its pod has ended since, and it is still described
+            found = None if has_stayed else found
+            continue
+        if now is not None:  # its successor holds the seat, and may have taken it over from it
+            continue
+        pod = pods.get(next(iter(was.carriers))) if len(was.carriers) == 1 else None
+        if pod is None or instance_id in removed or not _is_early(pod, _session_s(pod, snapshot, group), now_s):
+            continue
+        count = found.count + 1 if found is not None else 1
+        found = LeftOnClose(instance_id=instance_id, pod_name=pod.pod_name, at_s=now_s, count=count)
+    return found
+
+
+def _session_s(pod: KnownPod, snapshot: Snapshot, group: GroupView) -> float:
+    """Return the shortest time after its last heartbeat for which a member stays; 0.0: it is not known."""
+    if group.group_type is GroupType.CLASSIC:
+        return min(pod.session_timeouts_ms, default=0) / 1000
+    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
+    return (bounds.group_ms or 0) / 1000 if bounds is not None else 0.0
+
+
+def _is_early(pod: KnownPod, session_s: float, now_s: float) -> bool:
+    """True when a member is gone whose pod ends now, or ended so lately that its session cannot be over."""
+    if pod.state is PodState.LIVE:
+        return pod.is_deleting and pod.runs
+    return pod.state is PodState.DEAD and now_s - pod.since_s < session_s - MARGIN_S
