@@ -7,7 +7,7 @@ memory would remove the members that run under the same uids afterwards.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.alone, pytest.mark.long, pytest.mark.
 
 
 @pytest.fixture
-def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
+def ground(stage: Stage) -> Iterator[Ground]:
     """The ground; the operator is as ever afterwards, on a cluster that has gone back in time."""
     with PodLives.of(stage.cluster) as lives:
         made = Ground(stage=stage, node=stage.cluster.node("worker"), lives=lives)
@@ -44,7 +44,7 @@ def ground(stage: Stage, has_failed: Callable[[], bool]) -> Iterator[Ground]:
     ids=["operator-runs", "operator-away", "operator-away-raised"],
 )
 def test_restored_uids_are_not_believed_to_be_dead(
-    ground: Ground, has_failed: Callable[[], bool], operator_runs: bool, raised_by: int
+    ground: Ground, operator_runs: bool, raised_by: int
 ) -> None:
     """Pods 1 of both groups ended after the backup; restored, they run again and become zombies on a frozen kubelet.
 
@@ -78,10 +78,11 @@ def test_restored_uids_are_not_believed_to_be_dead(
             live_removals=len(accusations), outcomes=list(outcomes.values()),
         )  # fmt: skip
         assert accusations == []
+    except AssertionError:
+        for case in cases:
+            print_state(case.game)
+        raise
     finally:
-        if has_failed():
-            for case in cases:
-                print_state(case.game)
         for case in cases:
             case.close()
 

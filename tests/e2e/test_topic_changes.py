@@ -17,7 +17,6 @@ from e2e.broker_groups import TOPIC, started
 from e2e.gateway_bench import PASSWORDS, by_instance, described_when, login, problem, settings_of, stable_with
 from staticgroup.core.group import GroupView, KafkaProblemKind, RebalanceOutcome
 from staticgroup.kafka.gateway import KioGateway
-from staticgroup.kafka.login.credentials import ConnectionSettings
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
@@ -162,7 +161,9 @@ async def test_full_group_is_left_alone(
     narrow_brokers: Brokers, gateway: KioGateway, start: Callable[..., Member]
 ) -> None:
     settings = settings_of(narrow_brokers)
-    before = await rolled(gateway, narrow_brokers, start, "full", "range")
+    for number in range(3):
+        start(narrow_brokers, "full", number, TOPIC, "range")
+    before = await described_when(gateway, settings, "full", stable_with(3))
     since_ms = now_ms()
     found = problem(await gateway.rebalance(settings, "full", "range"))
     assert "group.max.size" in found.message

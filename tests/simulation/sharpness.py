@@ -72,7 +72,7 @@ BROKEN: tuple[Broken, ...] = (
     ),
     _broken(
         "a watch that begins has seen all", "S1", "lost while nobody looked", "core/members/memory.py",
-        ("    is_young, is_other = members.watch not in not_young, ", "    is_young, is_other = False, "),
+        ("    is_young, is_other = not is_covered(members.watch, sight.watch), ", "    is_young, is_other = False, "),
     ),
     _broken(
         "ids that outlived the memory of them are taken for new",

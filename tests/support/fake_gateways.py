@@ -148,6 +148,7 @@ class FakeKafka(Hooks):
                 for i, m in (*self.members.items(), *(("", m) for m in self.dynamic))
             ),
             group_epoch=self._epoch_of(""), assignment_epoch=self._epoch_of(""),
+            kafka_cluster_id=self.cluster_id or "",
         )  # fmt: skip
 
     def _epoch_of(self, member_id: str) -> int | None:

@@ -84,6 +84,7 @@ class GroupView:
     state: in Kafka's spelling (Stable, PreparingRebalance, CompletingRebalance, Empty, Dead, Assigning, ...).
     protocol_type: "consumer", "connect", ... of a classic group, else "consumer" or "streams"; "" while there is none.
     coordinator: "<node id>@<host>:<port>" of the broker that answered.
+    kafka_cluster_id: of its cluster; "" where the brokers report none.
     group_epoch, assignment_epoch: KIP-848 and KIP-1071 only; None for classic groups.
     assignor: which a classic group has chosen, such as range; "" of others, and while it has chosen none.
     topics: of a Stable classic group of consumers, each topic that a member subscribes, and how many of its partitions
@@ -94,6 +95,7 @@ class GroupView:
     group_type: GroupType
     state: str
     coordinator: str
+    kafka_cluster_id: str = ""
     protocol_type: str = ""
     members: tuple[MemberView, ...] = ()
     group_epoch: int | None = None

@@ -83,7 +83,11 @@ class KioGateway:
 
     async def describe(self, settings: ConnectionSettings, group_id: str) -> GroupView | KafkaProblem:
         """Read one group completely, ABSENT if there is none; a problem whenever members could be hidden."""
-        return await self._reader(settings).describe(group_id)
+        reader = self._reader(settings)
+        found = await reader.describe(group_id)
+        if isinstance(found, KafkaProblem):
+            return found
+        return replace(found, kafka_cluster_id=reader.pool.cluster_id or "")
 
     async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
         """Read the session timeout bounds of the group's coordinator, and what is set on the group itself."""

@@ -7,13 +7,11 @@ and pods consistently, (3) bring the pod watch up to that read, (4) see which ca
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.identifiers import Ordinal
-from ..api.injection import client_suffixes, env_suffixes
 from ..api.resources.staticgroup import StaticGroup, StaticGroupSpec, WorkloadRef
 from ..api.workloads import STATEFUL_SET
 from ..core.evidence.chain import KnownPod, PodState
@@ -140,6 +138,8 @@ class Gatherer:
     ) -> tuple[Snapshot, Survey]:
         """Gather what a round decides on after the group was described, in the order that makes a removal safe."""
         # Step 1: what the stores and the watches show, and so which ids there are.
+        if isinstance(described.group, GroupView):
+            memory.kafka_cluster_id = described.group.kafka_cluster_id
         seen = await self._from_stores(spec, memory, described, group)
         issuance = issue(spec, seen, memory.history)
         naming = issuance.naming if issuance.naming is not None and issuance.naming.schemes else None
@@ -161,7 +161,7 @@ class Gatherer:
         # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
         chains = {s.key: self._chain(naming, seen.namespace, s) for s in found.judged if naming}
         evidence = {key: Evidence(chain=chain, fresh=fresh.get(key)) for key, chain in chains.items()}
-        seen = replace(seen, evidence=evidence, watch=self._watch(group, spec))
+        seen = replace(seen, evidence=evidence, watch=self._watch(group, memory, naming))
         strays, copies = self._carried_elsewhere(spec, seen), self._copies(spec, seen, issuance)
         return replace(seen, carried_elsewhere=strays, copies=copies), found
 
@@ -202,7 +202,7 @@ class Gatherer:
             group=described.group,
             described_at_s=described.at_s,
             bounds=bounds,
-            watch=self._watch(group, spec),
+            watch=self._watch(group, memory, memory.naming_of(spec)),
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(spec, namespace),
@@ -248,25 +248,20 @@ class Gatherer:
         return await gatherer.gather(
             group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
             described_at_s=described.monotonic_s, dated_at_s=described.at_s, took_s=described.took_s,
-            brokers=self._brokers(group, spec), ids_since_s=self._ids_since_s(group, spec, naming),
+            brokers=self._brokers(group, memory), ids_since_s=self._ids_since_s(group, spec, naming),
         )
 
-    def _brokers(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
-        """Return a text that changes with the brokers, and with ids that have no scope; "" without a connection.
-
-        A process that holds an id which an edit makes ours may be older than the edit.
-        """
-        connection = self.stores.connections.get(connection_of(spec, group.metadata.namespace))
+    def _brokers(self, group: StaticGroup, memory: Memory) -> str:
+        """Return a text that changes with the brokers: their addresses, and the cluster that answered there last."""
+        connection = self.stores.connections.get(connection_of(group.spec, group.metadata.namespace))
         if connection is None:
             return ""
-        brokers = _digest(*sorted(connection.spec.bootstrap_servers))
-        if "{scope}" in spec.template:
-            return brokers
-        return f"{brokers}.{_digest(spec.template, *env_suffixes(spec.client), '', *client_suffixes(spec.client))}"
+        return ",".join((*sorted(connection.spec.bootstrap_servers), memory.kafka_cluster_id))
 
-    def _watch(self, group: StaticGroup, spec: StaticGroupSpec) -> str:
+    def _watch(self, group: StaticGroup, memory: Memory, naming: Naming | None) -> str:
         """Return the name of the watch by which members are remembered; "" while it is not whole."""
-        return watch_under(self.pods.watch(group.metadata.namespace), self._brokers(group, spec))
+        ids = naming.unscoped if naming is not None else ()
+        return watch_under(self.pods.watch(group.metadata.namespace), self._brokers(group, memory), ids)
 
     @staticmethod
     def _ids_since_s(group: StaticGroup, spec: StaticGroupSpec, naming: Naming) -> float:
@@ -366,10 +361,6 @@ class Gatherer:
         """True unless the pod watch has shown an object with another id; who joined from it has it as a carrier."""
         pod, place = self.pods.get(uid), HeldSeat(seat.key, naming, namespace)
         return pod is None or (place.may_be_held_by(pod) and not place.shows_another(pod))
-
-
-def _digest(*texts: str) -> str:
-    return hashlib.sha256(",".join(texts).encode()).hexdigest()[:8]
 
 
 def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:

@@ -70,7 +70,8 @@ class SightGatherer:
         gone = frozenset(s.uid for s in absent if self._may_be_gone(s))  # it may have been taken over meanwhile
         ended = gone | frozenset(self._ended(members, doubtful))
         sight = Sight(
-            watch=watch_under(watch, brokers), described_at_s=described_at_s, took_s=took_s, ends=self.pods.ends,
+            watch=watch_under(watch, brokers, naming.unscoped),
+            described_at_s=described_at_s, took_s=took_s, ends=self.pods.ends,
             dated_at_s=dated_at_s + took_s + max(0.0, self.clock_ahead_s()),
             ended=ended if watch else frozenset(), back=frozenset(self._back(members)) if watch else frozenset(),
             present=frozenset(self._present(members, doubtful)), suspects=doubtful, has_passed=has_passed,

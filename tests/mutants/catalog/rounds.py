@@ -40,7 +40,7 @@ SIGHTS = (
         ),
     ),
     mutant("member before the present one forgotten", "core/members/memory.py", SIGHT, ("former={**members.former, **replaced}", "former={}")),
-    mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ("watch=watch_under(watch, brokers),", "watch=watch,")),
+    mutant("watch goes on where other brokers are asked", GATHERER, SIGHT, ("watch=watch_under(watch, brokers, naming.unscoped),", "watch=watch,")),
     mutant("clock of the API server not looked at", GATHERER, CRASHES, ("dated_at_s + took_s + max(0.0, self.clock_ahead_s())", "dated_at_s + took_s")),
     mutant("pods that have ended stay carriers", GATHERER, SIGHT, ("gone | frozenset(self._ended(members, doubtful))", "gone")),
     mutant("machines that are gone end nothing", GATHERER, MACHINES, ("ended = gone | frozenset(", "ended = frozenset(")),

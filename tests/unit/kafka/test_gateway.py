@@ -37,6 +37,7 @@ async def test_classic_group_is_read_completely(kafka: Kafka, broker: FakeBroker
         group_type=GroupType.CLASSIC,
         state="Stable",
         coordinator=f"1@127.0.0.1:{broker.port}",
+        kafka_cluster_id=broker.cluster.cluster_id,
         protocol_type="consumer",
         members=(
             MemberView(member_id="m-0", instance_id="orders-0", client_id="orders", client_host="/10.0.0.7"),
@@ -132,8 +133,9 @@ async def test_right_withdrawn_while_the_coordinator_is_known_is_not_absence(kaf
 async def test_unknown_group_is_absent(kafka: Kafka, versions: dict[int, tuple[int, int]] | None) -> None:
     kafka.broker.versions |= versions or {}
     assert await kafka.describe("orders") == GroupView(
-        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{kafka.broker.port}"
-    )
+        group_id="orders", group_type=GroupType.ABSENT, state="Dead", coordinator=f"1@127.0.0.1:{kafka.broker.port}",
+        kafka_cluster_id=kafka.broker.cluster.cluster_id,
+    )  # fmt: skip
 
 
 async def test_group_that_was_seen_is_absent_only_after_it_stayed_away(kafka: Kafka, clock: Any) -> None:

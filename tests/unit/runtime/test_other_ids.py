@@ -49,6 +49,7 @@ async def beside_a_process_of_before(before: dict[str, Any], then: dict[str, Any
         pytest.param({}, PLAIN, "", id="another template"),
         pytest.param(custom(A), custom(A, B), "-b", id="another variable"),
         pytest.param(OWN, OWN | {"client": {"type": "Own", "suffixes": ["-0"]}}, "-0", id="a suffix of the client"),
+        pytest.param(custom(A), {"assumeExclusive": True}, "", id="an earlier template without its suffix"),
     ],
 )
 async def test_member_that_was_somebody_elses_until_an_edit_may_be_of_an_unseen_pod(
@@ -56,6 +57,65 @@ async def test_member_that_was_somebody_elses_until_an_edit_may_be_of_an_unseen_
 ) -> None:
     world = await beside_a_process_of_before(before, then, appended)
     assert world.left == []
+
+
+APP: dict[str, Any] = {"idTemplate": "app-{ordinal}", "assumeExclusive": True}
+
+
+@pytest.mark.parametrize(
+    ("before", "then"),
+    [
+        pytest.param({"assumeExclusive": True}, {"assumeExclusive": True}, id="back to ids with a scope"),
+        pytest.param(APP, APP, id="back to others without one"),
+        pytest.param(APP, {"assumeExclusive": True}, id="to ids with a scope"),
+    ],
+)
+async def test_edit_that_is_taken_back_soon_leaves_its_ids_as_young_as_they_are(
+    before: dict[str, Any], then: dict[str, Any]
+) -> None:
+    """The application takes its host name, and a process that nobody saw starts again and again with one of these."""
+    world = OperatorWorld(**before)
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    await world.round()
+    await world.watched_for_long()
+    shown: dict[str, Any] = {"instance_ids": frozenset(), "ids_are_fixed": True}
+    for ordinal, uid in ((0, "u0"), (1, "u1"), (2, "u2b")):
+        world.start(ordinal, uid, joins=False, **shown)
+        world.kafka.join(f"web-{ordinal}", f"{LIVING}-{ordinal}")
+    await world.minutes(30)
+    world.declare(static_group(generation=2, **OWN))
+    await world.minutes(2)
+    world.declare(static_group(generation=3, **then))
+    await world.minutes(1)
+    world.kafka.join("web-2", f"{LIVING}-again")
+    await world.settled(3)
+    world.scale(2)
+    world._happens(ended(2, "u2b", **shown))
+    world.remove_object(2)
+    await world.settled(6)
+    assert world.left == []
+    assert "JoinedBeforeWatch" in guards(world)
+
+
+async def test_members_at_another_cluster_behind_the_same_address_are_older_than_the_watch() -> None:
+    """As where the login chooses the cluster: the group is empty until the Secret is corrected."""
+    world = OperatorWorld(**OWN)
+    world.template = "web-{ordinal}"
+    world.scale(3)
+    for ordinal, uid in ((0, "u0"), (1, "u1"), (2, "u2b")):
+        world.start(ordinal, uid, joins=False, instance_ids=frozenset())
+    await world.settled(2)
+    await world.minutes(12)
+    world.kafka.cluster_id = "another-cluster"
+    for ordinal in range(2):
+        world.kafka.join(f"web-{ordinal}")
+    world.kafka.join("web-2", LIVING)
+    await world.settled(3)
+    world.scale(2)
+    world.end(2, "u2b")
+    await world.settled(6)
+    assert (world.left, guards(world)) == ([], ["JoinedBeforeWatch"])
 
 
 async def test_suspect_that_was_silent_under_other_ids_is_one_again() -> None:

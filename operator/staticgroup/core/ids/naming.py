@@ -75,6 +75,12 @@ class Naming:
         made_by = [s for s in self.schemes if s.ordinal_of(instance_id) is not None]
         return bool(self.scope and made_by) and all(self.scope in s.template for s in made_by)
 
+    @property
+    def unscoped(self) -> tuple[str, ...]:
+        """A text for each template that makes ids without the scope, with what is appended to them."""
+        bare = (s for s in self.schemes if not self.scope or self.scope not in s.template)
+        return tuple(",".join((s.template, *s.env_suffixes, "", *s.suffixes)) for s in bare)
+
     def expand(self, pod: KnownPod) -> KnownPod:
         """Add the ids that the client makes by suffixing the ids the pod carries (Streams `-1`, Spring `-0`).
 

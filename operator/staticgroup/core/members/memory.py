@@ -17,6 +17,8 @@ WATCH_NAME: Final = re.compile(r"(\d{1,12})-[0-9a-f]{8}")
 """Since when a pod watch is whole, seconds since the Unix epoch, and random digits."""
 PAUSE_MAX_S: Final = 120.0
 """Descriptions further apart prove nothing of the time between: more than twice the longest usual poll interval."""
+_SHORT: Final = 8
+"""Digits that tell apart the few brokers and rules of one StaticGroup; a status has room for nine rules."""
 SETTLE_MIN_S: Final = 600.0
 """Default of the shortest silence after which a suspect is dropped for members to come."""
 
@@ -106,16 +108,35 @@ def began_s(watch: str) -> float:
     return float(found[1]) if found else 0.0
 
 
-def watch_under(name: str, brokers: str) -> str:
-    """Return the pod watch's name in the memory of members, which starts anew at other brokers and with other ids.
+def watch_under(name: str, brokers: str, ids: Iterable[str] = ()) -> str:
+    """Return the pod watch's name in the memory of members, which starts anew at other brokers and with more ids.
 
     Parameters
     ----------
     name: of the pod watch; "" while it is not whole.
-    brokers: differs where the group is at other brokers, or other ids without a scope are ours; "" while no connection
-        is known, so nothing is described.
+    brokers: differs where the group is at other brokers; "" while no connection is known, so nothing is described.
+    ids: a text for each rule by which ids without a scope are ours.
     """
-    return f"{name}.{brokers}" if name and brokers else name
+    if not name or not brokers:
+        return name
+    rules = "+".join(sorted(digest_of(text)[:_SHORT] for text in ids))
+    return f"{name}.{digest_of(brokers)[:_SHORT]}{'.' if rules else ''}{rules}"
+
+
+def is_covered(watch: str, now: str) -> bool:
+    """Return True when no member to come is older than what is remembered under a watch, under the name it has now.
+
+    Ids with a scope that were issued before any brokers were known are older at none. Those without one may be held by
+    a process that is older than the rule by which they are ours.
+    """
+    (name, brokers, ids), (name_now, brokers_now, ids_now) = _parts(watch), _parts(now)
+    return bool(watch) and name == name_now and brokers in ("", brokers_now) and ids_now <= ids
+
+
+def _parts(watch: str) -> tuple[str, str, frozenset[str]]:
+    name, _, place = watch.partition(".")
+    brokers, _, ids = place.partition(".")
+    return name, brokers, frozenset(ids.split("+")) if ids else frozenset()
 
 
 def settle_s(least_s: float, session_timeouts_ms: Iterable[int], graces_s: Iterable[float]) -> float:
@@ -152,12 +173,7 @@ def described(
     is_new = {i for i, m in held.items() if m is not None and i not in known}
     if not sight.watch or (is_new and not sight.has_passed):
         return members  # no description: whom it shows for the first time is seen for the first time by the next one
-    # Ids with a scope that were issued under a watch before any brokers were known are older at none.
-    name, _, place = sight.watch.partition(".")
-    not_young = {sight.watch, name if "." not in place else sight.watch}
-    is_young, is_other = members.watch not in not_young, sight.watch != members.watch_described
-    if members.watch.startswith(f"{sight.watch}."):
-        is_young = False  # ids have a scope now; those without one are as old as they were
+    is_young, is_other = not is_covered(members.watch, sight.watch), sight.watch != members.watch_described
     # An id that is described empty for once may be held by the same member again.
     kept = {i: a for i, a in members.attributions.items() if i not in is_new and (i in held or a.is_guessed)}
     added = {i: _attributed(str(held[i]), i, members, sight, is_watch_young=is_young) for i in sorted(is_new)}

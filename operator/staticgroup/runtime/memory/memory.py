@@ -68,6 +68,7 @@ class Memory:
     expected: a status that was sent and not yet seen; None when there is none.
     is_overwritten: somebody else wrote over our status, so it is written again though nothing changed.
     watch: name of the pod watch under which the object was last read: another one may begin after a restore of etcd.
+    kafka_cluster_id: of the brokers that described the group last; "" before, and where they report none.
     spec: as of the last round; None before the first.
     refusal: why the status cannot be written; None once it was.
     sent_at_s: when a status was last sent. due_s: when the waiting status is written; past if none. Monotonic seconds.
@@ -86,6 +87,7 @@ class Memory:
     spec: StaticGroupSpec | None = None
     bounds: BrokerBounds | None = None
     bounds_read_at_s: float = float("-inf")
+    kafka_cluster_id: str = ""
     refusal: StatusRefusal | None = None
     sent_at_s: float = float("-inf")
     due_s: float = float("-inf")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from staticgroup.core.injection import TEMPLATES_MAX
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import (
     PAUSE_MAX_S,
@@ -309,3 +310,28 @@ def test_watch_under_which_ids_were_issued_before_any_brokers_were_known_is_youn
     assert carriers(look(first, {2: "m3"}, shown(watch=watch_under("w", "b")))) == {"u2", UNSEEN}
     assert carriers(look(Members(watch=""), {2: "m2"}, shown(watch="w"))) == {"u2", UNSEEN}
     assert watch_under("", "a") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_young"),
+    [
+        (watch_under("w", "a", ["x"]), watch_under("w", "a", ["x"]), False),
+        (watch_under("w", "a", ["x", "y"]), watch_under("w", "a", ["y"]), False),
+        (watch_under("w", "a", ["x"]), watch_under("w", "a"), False),
+        (watch_under("w", "a", ["x"]), watch_under("w", "a", ["x", "y"]), True),
+        (watch_under("w", "a"), watch_under("w", "a", ["x"]), True),
+        (watch_under("w", "a", ["x"]), watch_under("w", "b", ["x"]), True),
+        (watch_under("w", "a", ["x"]), watch_under("v", "a", ["x"]), True),
+        ("w", watch_under("w", "a", ["x"]), True),
+        ("", "w", True),
+    ],
+    ids=["the same", "fewer rules", "none left", "more rules", "the first rule", "other brokers", "another watch",
+         "rules before any brokers", "no watch"],
+)  # fmt: skip
+def test_ids_without_a_scope_are_as_old_as_the_rule_that_makes_them_ours(before: str, now: str, is_young: bool) -> None:
+    after = look(Members(watch=before, watch_described=now), {2: "m2"}, shown(watch=now))
+    assert carriers(after) == ({"u2", UNSEEN} if is_young else {"u2"})
+
+
+def test_a_status_has_room_for_every_rule() -> None:
+    assert len(watch_under("1796033843-1ece1262", "b", [str(n) for n in range(TEMPLATES_MAX + 1)])) <= 128
