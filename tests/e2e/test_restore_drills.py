@@ -94,11 +94,14 @@ def rejoin_after_restore(ground: Ground, cases: list[Case], copy: Path, *, opera
         ground.api.patch("Deployment", "staticgroup-operator", "staticgroup-system", {"spec": {"replicas": 0}})
         until(lambda: not ground.operators(), deadline_s=90, what="no operator", poll_s=0.5)
     before = {uid for c in cases for uid in c.gone_uids}
+    # A kubelet that has seen a uid end says so again and starts it never again, but a new one does. The operator's pods
+    # are on the other node.
+    nodes = (ground.node, *(() if operator_runs else (cluster.node("control-plane"),)))
+    for node in nodes:
+        node.process("kubelet").stop(grace_s=0)
     restored_ms = now_ms()
     restore(cluster, copy, raised_by=raised_by)
-    # One that has seen a uid end starts it never again, but a new one does; the operator's pods are on the other node.
-    for node in (ground.node, *(() if operator_runs else (cluster.node("control-plane"),))):
-        node.process("kubelet").stop(grace_s=0)
+    for node in nodes:
         repair(node)
     ground.active(since_ms=restored_ms)
     for case in cases:

@@ -17,7 +17,7 @@ from staticgroup.core.evidence.pod import NodeView
 from staticgroup.core.group import GroupType, GroupView, MemberView
 from staticgroup.core.ids.naming import naming_of
 from staticgroup.core.members.carriers import Attribution, digest_of
-from staticgroup.core.members.memory import Members, Sight
+from staticgroup.core.members.memory import Members, Sight, watch_under
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.core.plan import members_after, plan
 from staticgroup.core.protocols import role_of
@@ -319,7 +319,7 @@ class _Nodes:
 
 
 def _watch(number: int) -> str:
-    return f"w{number}.b" if number else ""
+    return watch_under(f"w{number}", "b") if number else ""
 
 
 def _answer_of(waiting: Coroutine[Any, Any, Sight]) -> Sight:

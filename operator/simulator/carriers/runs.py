@@ -50,7 +50,9 @@ WORKLOAD: Final = WorkloadView(
     ready_replicas=1, updated_replicas=1, current_revision="r", update_revision="r",
 )  # fmt: skip
 _HISTORY: Final = History(
-    injected=Injected(scope=SCOPE, method="Policy", id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=None),
+    injected=Injected(
+        scope=SCOPE, method="Policy", id_template=f"{{podName}}.{SCOPE}", session_timeout_ms=None, container="app",
+    ),
     issued_ordinals=Ordinals.of(range(1)),
 )
 
@@ -190,13 +192,13 @@ class Runs:
             group_epoch=5, assignment_epoch=5,
         )  # fmt: skip
         sight = Sight(
-            watch="w1.", described_at_s=now_s, dated_at_s=now_s, has_passed=True, carrying={ID: frozenset({pod.uid})}
+            watch="w1", described_at_s=now_s, dated_at_s=now_s, has_passed=True, carrying={ID: frozenset({pod.uid})}
         )
         fresh = FreshRead(is_expected=True, objects=((POD, pod.uid),), resource_version=1, barrier_passed=True)
         snapshot = Snapshot(
             namespace=NAMESPACE, name="orders", uid="sg", metadata_generation=1, workload=WORKLOAD, pods=(pod,),
             known=(pod,), group=group,
-            evidence={ID: Evidence(chain=(pod,), fresh=fresh)}, described_at_s=now_s, watch="w1.", sight=sight,
+            evidence={ID: Evidence(chain=(pod,), fresh=fresh)}, described_at_s=now_s, watch="w1", sight=sight,
             cluster_uid="c",
         )  # fmt: skip
         decided = plan(SPEC, snapshot, replace(_HISTORY, members=_remembered(w.first, pod.uid)), now_s)
@@ -208,7 +210,7 @@ class Runs:
 
 
 def _remembered(first: tuple[int, int] | None, uid: str) -> Members:
-    members = Members(watch="w1.", watch_described="w1.")
+    members = Members(watch="w1", watch_described="w1")
     if first is None:
         return members
     run, step = first
