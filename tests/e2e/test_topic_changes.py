@@ -161,11 +161,15 @@ async def test_full_group_is_left_alone(
     narrow_brokers: Brokers, gateway: KioGateway, start: Callable[..., Member]
 ) -> None:
     settings = settings_of(narrow_brokers)
-    for number in range(3):
-        start(narrow_brokers, "full", number, TOPIC, "range")
+    members = [start(narrow_brokers, "full", number, TOPIC, "range") for number in range(3)]
     before = await described_when(gateway, settings, "full", stable_with(3))
     since_ms = now_ms()
     found = problem(await gateway.rebalance(settings, "full", "range"))
     assert "group.max.size" in found.message
     assert ids_of(await described_when(gateway, settings, "full", stable_with(3))) == ids_of(before)
     assert narrow_brokers.group_log.count_rebalances("full", since_ms) == 0
+
+    # To the coordinator a static member that was restarted is one more as well (docs/guide/limits.md).
+    members[0].kill()
+    again = start(narrow_brokers, "full", 0, TOPIC, "range")
+    again.wait_for(lambda event: event.kind == "error" and "MAX_SIZE" in event.error)
