@@ -104,6 +104,10 @@ class Member:
         """Stop the process with SIGSTOP."""
         os.kill(self.pid, signal.SIGSTOP)
 
+    def hang(self) -> None:
+        """Let the process poll no more, while its client goes on with its heartbeats."""
+        os.kill(self.pid, signal.SIGUSR1)
+
     def thaw(self) -> None:
         """Let a stopped process go on."""
         os.kill(self.pid, signal.SIGCONT)
@@ -121,8 +125,10 @@ def consume(settings: dict[str, Any], topics: str) -> None:
     from confluent_kafka import Consumer, KafkaError
 
     stopping = threading.Event()
+    hanging = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
+    signal.signal(signal.SIGUSR1, lambda *_: hanging.set())
 
     def tell(kind: str, **content: object) -> None:
         print(json.dumps({"kind": kind, "at_ms": time.time_ns() // 1_000_000, **content}), flush=True)
@@ -141,6 +147,9 @@ def consume(settings: dict[str, Any], topics: str) -> None:
         on_lost=lambda _, changed: tell("lost", partitions=partitions(changed)),
     )
     while not stopping.is_set():
+        if hanging.is_set():
+            time.sleep(_POLL_S)
+            continue
         message = consumer.poll(_POLL_S)
         error = message.error() if message is not None else None
         if error is not None:
