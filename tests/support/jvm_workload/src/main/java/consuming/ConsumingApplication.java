@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.CloseOptions;
+import org.apache.kafka.clients.consumer.CloseOptions.GroupMembershipOperation;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
@@ -23,8 +24,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * <p>One JSON line on standard output per thing that happened: {@code started} (pid, instance_id, protocol),
  * {@code assigned}, {@code revoked}, {@code lost} (partitions), {@code error} (error, text, fatal), {@code closed}.
  *
- * <p>Variables: BOOTSTRAP, GROUP, TOPIC, GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a
- * dynamic member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe).
+ * <p>Variables: BOOTSTRAP, GROUP, TOPIC (or several, with commas), GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a
+ * dynamic member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe);
+ * LEAVE_ON_CLOSE (true: also a static member leaves when it is closed, KIP-1092).
  *
  * <p>Exit code: 0 after SIGTERM, 1 after an exception, for instance UnreleasedInstanceIdException (KIP-848).
  */
@@ -56,13 +58,13 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
         Thread main = Thread.currentThread();
         Runtime.getRuntime().addShutdownHook(new Thread(() -> stop(consumer, main)));
         try {
-            consumer.subscribe(List.of(environment.get("TOPIC")),
+            consumer.subscribe(List.of(environment.get("TOPIC").split(",")),
                     new ConsumingApplication(environment.get("READY_FILE")));
             while (true) {
                 consumer.poll(POLL);
             }
         } catch (WakeupException stopped) {
-            consumer.close(CloseOptions.timeout(CLOSE_TIMEOUT));
+            consumer.close(closing(environment));
             tell("closed", "");
         } catch (RuntimeException problem) {
             tell("error", "\"error\":" + quoted(problem.getClass().getSimpleName())
@@ -79,6 +81,12 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
             Thread.currentThread().interrupt();
         }
         Runtime.getRuntime().halt(0);  // or SIGTERM would make it 143
+    }
+
+    private static CloseOptions closing(Map<String, String> environment) {
+        CloseOptions options = CloseOptions.timeout(CLOSE_TIMEOUT);
+        boolean leaves = Boolean.parseBoolean(environment.get("LEAVE_ON_CLOSE"));
+        return leaves ? options.withGroupMembershipOperation(GroupMembershipOperation.LEAVE_GROUP) : options;
     }
 
     private static Properties config(Map<String, String> environment) {
