@@ -68,17 +68,20 @@ async def gateway() -> AsyncIterator[KioGateway]:
 def start() -> Iterator[Callable[..., Member]]:
     running: list[Member] = []
 
-    def start(brokers: Brokers, group_id: str, number: int, topics: str, assignor: str) -> Member:
+    def start(
+        brokers: Brokers, group_id: str, number: int, topics: str, assignor: str, session_ms: int = 60_000
+    ) -> Member:
         settings: dict[str, str | int] = {
             "bootstrap.servers": brokers.bootstrap, "group.id": group_id, "group.instance.id": f"web-{number}",
-            "session.timeout.ms": 60_000, "heartbeat.interval.ms": 300, "partition.assignment.strategy": assignor,
+            "session.timeout.ms": session_ms, "heartbeat.interval.ms": 300, "partition.assignment.strategy": assignor,
         }  # fmt: skip
         running.append(Member(settings, topics))
         return running[-1]
 
     yield start
     for member in running:
-        member.kill()
+        if member.is_running:
+            member.kill()
 
 
 async def rolled(
@@ -130,6 +133,34 @@ async def test_one_rebalance_gives_an_added_topic_its_readers(
     kinds = {event.kind for event in log.events(group_id, since_ms=since_ms)}
     assert kinds <= {GroupEventKind.REBALANCE_PREPARED, GroupEventKind.STABILIZED, GroupEventKind.MEMBER_JOINED,
                      GroupEventKind.REMOVED}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.asyncio
+async def test_only_members_that_were_away_for_a_session_read_an_added_topic(
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+) -> None:
+    """What the status advises where the operator may not rebalance: to restart all of them at once is not enough."""
+    group_id, settings = f"away-{assignor}", settings_of(brokers)
+    members = [start(brokers, group_id, number, TOPIC, assignor, session_ms=6_000) for number in range(3)]
+    await described_when(gateway, settings, group_id, stable_with(3))
+
+    def restart() -> None:
+        for member in members:
+            member.kill()
+        members[:] = [
+            start(brokers, group_id, number, f"{TOPIC},{ADDED}", assignor, session_ms=6_000) for number in range(3)
+        ]
+
+    restart()
+    await asyncio.sleep(15)
+    assert (await described_when(gateway, settings, group_id, stable_with(3))).topics == ((TOPIC, 6), (ADDED, 0))
+    for member in members:
+        member.kill()
+    await described_when(gateway, settings, group_id, lambda view: not view.members)
+    restart()
+    await described_when(gateway, settings, group_id, is_read)
 
 
 @pytest.mark.asyncio

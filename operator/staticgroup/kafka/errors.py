@@ -141,11 +141,11 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         ),
         Code.INVALID_SESSION_TIMEOUT: _unexpected(
             "the brokers allow no session of 6 s (group.min.session.timeout.ms), so group {group!r} is not rebalanced; "
-            "restart all members at once"
+            "let all members be stopped for longer than their session timeout"
         ),
         Code.GROUP_MAX_SIZE_REACHED: _unexpected(
             "group {group!r} has as many members as group.max.size allows, so nobody can join to rebalance it; raise "
-            "that setting of the brokers, or restart all members at once"
+            "that setting of the brokers, or let all members be stopped for longer than their session timeout"
         ),
     },
     Api.LEAVE_GROUP: {

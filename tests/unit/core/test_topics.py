@@ -187,7 +187,7 @@ def test_it_is_remembered_over_a_restart_but_for_the_rest() -> None:
     ("unread", "wish", "said"),
     [
         (None, {}, "rebalanced once, as soon as every pod is Ready"),
-        (None, {"onTopicChange": "Report"}, "Restart all pods at once, or set spec.mode to Manage"),
+        (None, {"onTopicChange": "Report"}, "a restart is not enough), or set spec.mode to Manage"),
         (replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S - 60), {}, "that changed nothing"),
     ],
     ids=["to come", "Report", "in vain"],

@@ -58,7 +58,8 @@ _WHAT_FOLLOWS: Final = {
         f"group and it has been at rest for {SETTLED_S:.0f} s; {_ONCE}. To prevent it set spec.onTopicChange to Report."
     ),
     RebalanceGuard.NOT_ASKED_FOR: (
-        "Restart all pods at once, or set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator "
+        "Let all pods be stopped for longer than their session timeout (scale to 0 and back; a restart is not enough), "
+        "or set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator "
         "rebalances the group once."
     ),
     RebalanceGuard.DONE_BEFORE: (
@@ -68,7 +69,8 @@ _WHAT_FOLLOWS: Final = {
         "The group was rebalanced for other topics lately; it is rebalanced once more in half an hour."
     ),
     RebalanceGuard.KAFKA_STREAMS: (
-        "Restart all instances at once: a running Kafka Streams application cannot be rebalanced from outside."
+        "Let all instances be stopped for longer than their session timeout (scale to 0 and back; a restart is not "
+        "enough): a running Kafka Streams application cannot be rebalanced from outside."
     ),
 }
 
