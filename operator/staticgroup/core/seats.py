@@ -191,7 +191,12 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
 
 
 def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
-    """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name."""
+    """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name.
+
+    None where the application brings the ids: whatever a pod shows, its member tells whether it has its own.
+    """
+    if naming.is_brought:
+        return ()
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
         wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)

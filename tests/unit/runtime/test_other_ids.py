@@ -246,6 +246,19 @@ async def rolled(world: OperatorWorld, shown: str) -> None:
     await world.minutes(10)
 
 
+async def test_pod_that_shows_another_text_is_not_blamed_for_it_where_its_member_has_joined() -> None:
+    """As EC2_INSTANCE_ID beside an application that takes its host name."""
+    world = OperatorWorld(**OWN)
+    world.template = "web-{ordinal}"
+    await world.round()
+    for ordinal in range(2):
+        world.start(ordinal, instance_ids=frozenset({f"i-0abc{ordinal}"}))
+    world.now_s += 300
+    await world.settled(2)
+    reasons = {c.type: c.reason for c in world.status.conditions}
+    assert (reasons["Ready"], reasons["Injected"]) == ("Reconciled", "InjectionOff")
+
+
 async def test_pod_that_shows_another_text_holds_the_id_that_its_application_takes() -> None:
     """As SERVICE_INSTANCE_ID=$(POD_NAME).$(POD_NAMESPACE) beside an application that takes its host name."""
     world = OperatorWorld(**OWN)
