@@ -74,6 +74,7 @@ def test_topic_that_a_deploy_adds_gets_its_readers_by_one_rebalance(new_play: Ca
     play.admin.create_topic(added, partitions=6)
     rolled_ms = now_ms()
     play.stage.apply(workload(play, TOPIC=f"{play.name},{added}"))
+    play.stage.kubectl("rollout", "status", f"statefulset/{play.name}", "-n", play.name, "--timeout=120s")
     said = until(
         lambda: c if (c := play.condition("Consuming")).get("status") == "False" else None,
         deadline_s=120, what="the status says that nobody reads the topic",
