@@ -193,15 +193,14 @@ def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -
 def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the live pods of wanted ordinals that lack an id which the present scheme gives to their name.
 
-    None where the application brings the ids: whatever a pod shows, its member tells whether it has its own.
+    Where the application brings the ids, its members tell whether they have them; but a pod may show another one's.
     """
-    if naming.is_brought:
-        return ()
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
         wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)
     live = (p for p in pods if p.state is PodState.LIVE and not p.is_deleting)
     lacking = (p for p in live if not wanted.get(p.pod_name, set()) <= p.instance_ids)
+    lacking = (p for p in lacking if not naming.is_brought or any(map(naming.is_own, p.instance_ids)))
     return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
 
 

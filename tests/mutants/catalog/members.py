@@ -143,7 +143,7 @@ RETURNED = (
     mutant("ids of earlier templates are as old as those of now", "core/ids/naming.py", OTHER_IDS, ("(s for s in self.schemes if not self.scope", "(s for s in self.schemes[:1] if not self.scope")),
     mutant("what is appended to ids without a scope makes no others", "core/ids/naming.py", OTHER_IDS, ("(s.template, *s.env_suffixes, \"\", *s.suffixes)", "(s.template, \"\")")),
     mutant("crash of a container that is not to have the id released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if given.isdisjoint(run.container for run in c.runs):\n", "    if False:\n")),
-    mutant("pod of an application with ids of its own blamed for what it shows", "core/seats.py", OTHER_IDS, ("    if naming.is_brought:\n        return ()\n    wanted", "    wanted")),
+    mutant("pod of an application with ids of its own blamed for what it shows", "core/seats.py", OTHER_IDS, ("(p for p in lacking if not naming.is_brought or any", "(p for p in lacking if True or any")),
     mutant("suspects that were silent under other ids forgotten", "core/members/memory.py", OTHER_IDS, ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
     mutant("crash beside an id of the application's own released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if c.spec.client.type is ClientType.OWN:\n", "    if False:\n")),
     mutant("ids without a scope taken for new", "core/injection.py", ("tests/unit/runtime/test_premises.py",), ('    if "{scope}" not in spec.template or ', "    if ")),

@@ -211,6 +211,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         cause = (
             "they were created before the injection was in force or while the webhook did not answer, or set another id"
         )
+    if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
+        cause = "client.type is Own, and they show another id"
     others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
