@@ -197,11 +197,11 @@ def process_may_live(c: Crash) -> Hit | None:
     An application that brings its ids may do so in any container, whatever another one shows. So may one whose ids are
     injected from its next restart on: the container that is to get the id has to be among those that ended.
     """
-    injected = c.history.injected.container if c.history.injected is not None else ""
-    given = {entry.container or injected for entry in env_entries(c.spec.client)}
     if c.spec.client.type is ClientType.OWN:
         sentence = "client.type is Own, so it is not known which container has the id"
         return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)
+    injected = c.history.injected.container if c.history.injected is not None else ""
+    given = {entry.container or injected for entry in env_entries(c.spec.client)}
     if given.isdisjoint(run.container for run in c.runs):
         sentence = f"container {min(given)} is to have this id, and does not show it"
         return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)

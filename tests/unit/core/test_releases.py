@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from staticgroup.api.resources.status import IssueKind
-from staticgroup.core.evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd
+from staticgroup.core.evidence.chain import ContainerEnd, KnownPod
 from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
 from staticgroup.core.ids.collisions import Collision
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
-from staticgroup.core.plan import Plan, plan
+from staticgroup.core.plan import plan
 from staticgroup.core.releases import MARGIN_S, ReleaseGuard
 from staticgroup.core.seats import Standing
-from staticgroup.core.snapshot import FreshRead, History, ReleaseRecord, SeatMemory, Snapshot
+from staticgroup.core.snapshot import History, Snapshot
 from unit.core.builders import (
     NOW_S,
     SCOPE,
     attributed,
-    departure,
     evidence,
-    fresh,
     group,
     history,
     id_of,
@@ -38,80 +35,24 @@ from unit.core.builders import (
 )
 from unit.core.plans import present, read_keys
 
-ENDED_S = NOW_S - 3
-HEARD_S = NOW_S - 2
-GHOST = ("m0", id_of(0))
-DEAD, LIVE, SUSPECT = PodState.DEAD, PodState.LIVE, PodState.SUSPECT
-
-
-def end(**changes: Any) -> RunEnd:
-    values = {"container_id": "containerd://app-a", "finished_at_s": ENDED_S, "received_at_s": HEARD_S}
-    return RunEnd(**(values | changes))
-
-
-def run(container: str = "app", **changes: Any) -> ContainerEnd:
-    return ContainerEnd(container=container, **({"end": end()} | changes))
-
-
-def crashed_pod(*runs: ContainerEnd, **changes: Any) -> KnownPod:
-    return known_pod(0, "u0", **({"ends": runs or (run(),)} | changes))
-
-
-def read(**changes: Any) -> FreshRead:
-    return fresh(**({"is_expected": True, "objects": (("web-0", "u0"),)} | changes))
-
-
-def crash(pod: KnownPod | None = None, *others: KnownPod, reads: FreshRead | None = None, **changes: Any) -> Snapshot:
-    """A process of web-0 has crashed and is started again; its member m0 is still in the group."""
-    pod = pod or crashed_pod()
-    values: dict[str, Any] = {
-        "pods": (pod, known_pod(1, "u1")),
-        "group": consumers(),
-        "evidence": evidence({id_of(0): (pod, *others)}, {id_of(0): reads or read()}),
-        "sight": sight(ended=frozenset()),
-    }
-    return departure(**(values | changes))
-
-
-def consumers(ghost: MemberView | None = None, **changes: Any) -> Any:
-    values = {"group_type": GroupType.CONSUMER, "group_epoch": 5, "assignment_epoch": 5} | changes
-    return group(ghost or member(0, member_epoch=5), member(1, member_epoch=5), **values)
-
-
-def remembered(
-    since_s: float = ENDED_S - MARGIN_S - 1, carriers: Sequence[str] = ("u0",), key: str = id_of(0), **changes: Any
-) -> History:
-    """Its member was described before, when these pods were there."""
-    known = members(attributions={key: attributed("m0", *carriers, first_seen_s=since_s)})
-    return (
-        history(members=known) if not changes else replace(history(members=known), seats={key: SeatMemory(**changes)})
-    )
-
-
-def planned(snapshot: Snapshot | None = None, memory: History | None = None, **spec_changes: Any) -> Plan:
-    wanted = {"groupProtocol": "Auto", "removal": "DepartedAndCrashed"} | spec_changes
-    return plan(spec(**wanted), snapshot or crash(), memory or remembered(), NOW_S)
-
-
-def released(decided: Plan) -> list[tuple[str, str]]:
-    return [(r.entry.member_id, r.entry.instance_id) for r in decided.releases]
-
-
-def only_guard(decided: Plan) -> str:
-    assert decided.releases == ()
-    (held,) = decided.locked_out
-    assert held.text
-    return held.reason
-
-
-def is_silent(decided: Plan) -> bool:
-    return decided.releases == () and decided.locked_out == ()
-
-
-def record(member_id: str = "m0", **changes: Any) -> ReleaseRecord:
-    values = {"member_id": member_id, "coordinator": "1@10.0.0.1:9092", "sent_at_s": NOW_S - 60, "pod_uid": "u0"}
-    return ReleaseRecord(**(values | changes))
-
+from .crashed_members import (
+    DEAD,
+    ENDED_S,
+    GHOST,
+    SUSPECT,
+    consumers,
+    crash,
+    crashed_pod,
+    end,
+    is_silent,
+    only_guard,
+    planned,
+    read,
+    record,
+    released,
+    remembered,
+    run,
+)
 
 # what is released -----------------------------------------------------------------------------------------------------
 
@@ -238,28 +179,25 @@ def test_carrier_that_has_ended_since_does_not_hold() -> None:
     assert released(planned(snapshot, remembered(carriers=("u0", "u-1")))) == [GHOST]
 
 
-def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> None:
-    memory = replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
+def unscoped() -> tuple[Snapshot, History]:
+    """The member has the pod's name for its id."""
     pod = crashed_pod(instance_ids=frozenset({"web-0"}))
     snapshot = crash(
         pod,
         evidence=evidence({"web-0": (pod,)}, {"web-0": read()}),
         group=consumers(member(0, instance_id="web-0", member_epoch=5)),
     )
-    assert only_guard(planned(snapshot, memory, idTemplate="{podName}")) == Guard.UNSCOPED
-    assert released(planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True)) == [("m0", "web-0")]
+    return snapshot, replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
+
+
+def test_id_that_another_cluster_may_issue_is_held_unless_it_is_exclusive() -> None:
+    assert only_guard(planned(*unscoped(), idTemplate="{podName}")) == Guard.UNSCOPED
+    assert released(planned(*unscoped(), idTemplate="{podName}", assumeExclusive=True)) == [("m0", "web-0")]
 
 
 def test_crash_beside_an_id_that_the_application_brings_may_be_that_of_a_sidecar() -> None:
     """The application may take its host name in a container that shows nothing; no advice says that it is dead."""
-    memory = replace(remembered(key="web-0"), injected=injected(id_template="{podName}"))
-    pod = crashed_pod(instance_ids=frozenset({"web-0"}))
-    snapshot = crash(
-        pod,
-        evidence=evidence({"web-0": (pod,)}, {"web-0": read()}),
-        group=consumers(member(0, instance_id="web-0", member_epoch=5)),
-    )
-    decided = planned(snapshot, memory, idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
+    decided = planned(*unscoped(), idTemplate="{podName}", assumeExclusive=True, client={"type": "Own"})
     assert released(decided) == []
     (found,) = decided.locked_out
     assert (found.reason, "DepartedAndCrashed" in found.text) == ("ProcessMayLive", False)

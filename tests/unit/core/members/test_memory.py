@@ -333,5 +333,12 @@ def test_ids_without_a_scope_are_as_old_as_the_rule_that_makes_them_ours(before:
     assert carriers(after) == ({"u2", UNSEEN} if is_young else {"u2"})
 
 
+def test_a_moment_at_another_cluster_leaves_the_watch_as_old_as_it_was() -> None:
+    here, there = watch_under("w", "a"), watch_under("w", "b")
+    away = look(Members(watch=here, watch_described=here), {2: "m2"}, shown(watch=there))
+    assert carriers(away) == {"u2", UNSEEN}
+    assert carriers(look(away, {2: "m3"}, shown(watch=here))) == {"u2"}
+
+
 def test_a_status_has_room_for_every_rule() -> None:
     assert len(watch_under("1796033843-1ece1262", "b", [str(n) for n in range(TEMPLATES_MAX + 1)])) <= 128
