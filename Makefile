@@ -160,6 +160,7 @@ full: $(PIPELINE) ## test with every drill in its long form, mutants, the large 
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"
 	$(MAKE) docs release
+	$(PY) -m pytest -q -p no:cacheprovider tests/site
 
 ##@ Release
 build/docs-venv/.installed: docs/requirements.lock
