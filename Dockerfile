@@ -34,14 +34,17 @@ COPY operator/staticgroup staticgroup
 COPY operator/journal journal
 COPY operator/kafka_frames kafka_frames
 COPY operator/unused_modules.py .
-# Test suites of dependencies are dead weight. Bytecode is trusted unchecked: the file system is read-only.
+# Test suites and debugging symbols of dependencies are dead weight (libraries that auditwheel renamed are left alone: strip
+# would break them). Bytecode is trusted unchecked, because the file system is read-only, and equal from build to build.
 RUN set -e; \
     site="$(/opt/staticgroup/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"; \
     cp -R staticgroup journal kafka_frames "$site/"; \
     find "$site" -type d \( -name tests -o -name test -o -name __pycache__ \) -prune -exec rm -rf {} +; \
+    command -v strip > /dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends binutils > /dev/null; }; \
+    find "$site" -type f -name '*.so' -not -path '*.libs/*' -exec strip --strip-unneeded {} +; \
     find "$site" -type f \( -name '*.pyi' -o -name '*.pyx' -o -name '*.pxd' -o -name '*.c' -o -name '*.h' \) -delete; \
     PYTHONDONTWRITEBYTECODE=1 /opt/staticgroup/bin/python unused_modules.py; \
-    /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
+    PYTHONHASHSEED=0 /opt/staticgroup/bin/python -m compileall -q --invalidation-mode unchecked-hash "$site"; \
     printf '%s\n' '#!/opt/staticgroup/bin/python' 'import sys' 'from staticgroup.cli.command_line import main' 'sys.exit(main())' \
       > /opt/staticgroup/bin/staticgroup; \
     chmod 755 /opt/staticgroup/bin/staticgroup; \

@@ -178,8 +178,9 @@ build/release-venv/.installed: deploy/release/requirements.lock
 	touch $@
 
 .PHONY: release
-release: build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=…
-	PYTHONPATH=deploy:tests build/release-venv/bin/python -m release --image $(IMAGE) --base-url $(BASE_URL) build/release
+release: build/release-venv/.installed ## Build all that a release holds into build/release, and check it: make release IMAGE=… BASE_URL=… BASE_IMAGE=…@sha256:… KEY=…
+	PYTHONPATH=deploy:tests build/release-venv/bin/python -m release --image $(IMAGE) --base-url $(BASE_URL) \
+	  $(if $(BASE_IMAGE),--base-image $(BASE_IMAGE)) $(if $(KEY),--key $(KEY)) build/release
 
 ##@ Generate
 .PHONY: crds

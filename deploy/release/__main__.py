@@ -10,7 +10,7 @@ from pathlib import Path
 
 from support.devcluster.programs import helm_program, programs_directory
 
-from . import bill, chart, checks, image, manifests, plugin
+from . import bill, chart, checks, image, manifests, plugin, signature
 from .facts import Facts, committed_at_s, version
 
 
@@ -34,6 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--image", required=True, help="where the image will be, without its tag")
     parser.add_argument("--base-url", required=True, help="where the files will be")
+    parser.add_argument("--base-image", default="", help="<name>@sha256:<digest>; without it, one that is made here")
+    parser.add_argument("--key", type=Path, help="PEM file with the private key that signs the checksums")
     options = parser.parse_args(arguments)
     facts = Facts(version=version(), at_s=committed_at_s(), image=options.image, base_url=options.base_url.rstrip("/"))
     folder: Path = options.folder.resolve()
@@ -41,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder.mkdir(parents=True)
     helm, kubectl = helm_program(), programs_directory() / "kubectl"
     try:
-        _write(folder, facts, helm)
+        _write(folder, facts, helm, options.base_image)
+        if options.key:
+            signature.sign(folder, options.key)
         for line in checks.examine(folder, facts, checks.Programs(helm=helm, kubectl=kubectl)):
             print(f"ok  {line}")
     except (RuntimeError, ValueError) as error:
@@ -53,14 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _write(folder: Path, facts: Facts, helm: Path) -> None:
+def _write(folder: Path, facts: Facts, helm: Path, base_image: str) -> None:
     files = reproducible(facts, helm)
     if files != reproducible(facts, helm):
         raise RuntimeError("two builds of one commit differ")
     for name, content in files.items():
         (folder / name).write_bytes(content)
     (folder / plugin.NAME).chmod(0o755)
-    built = image.build(facts, folder / checks.image_name(facts))
+    built = image.build(facts, folder / checks.image_name(facts), base_image)
     (folder / checks.bill_name(facts)).write_text(bill.bill(facts, built), encoding="utf-8")
     sums = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
     (folder / "SHA256SUMS").write_text("".join(f"{digest}  {name}\n" for name, digest in sums.items()), encoding="utf-8")

@@ -15,8 +15,11 @@ import yaml
 
 from support.devcluster.buildah import buildah
 
-from . import chart, plugin
+from . import chart, image, plugin
 from .facts import Facts
+
+IMAGE_BYTES_MAX: Final = 200_000_000
+"""Of the image's layers, unpacked."""
 
 KREW: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -98,14 +101,14 @@ def _chart(folder: Path, facts: Facts, helm: Path) -> Iterator[str]:
     if (card["version"], card["appVersion"]) != (facts.version, facts.version):
         raise ValueError(f"the chart's package says {card['version']} and {card['appVersion']}, not {facts.version}")
     rendered = list(yaml.safe_load_all(_said([str(helm), "template", "staticgroup", package, "--include-crds"])))
-    image = f"{facts.image}:{facts.version}"
+    reference = f"{facts.image}:{facts.version}"
     images = {c["image"] for each in rendered if each["kind"] == "Deployment" for c in each["spec"]["template"]["spec"]["containers"]}
-    if images != {image}:
-        raise ValueError(f"the chart's package installs {images}, not {image}")
+    if images != {reference}:
+        raise ValueError(f"the chart's package installs {images}, not {reference}")
     for name in ("crds", "images", "links", "changes"):
         if not yaml.safe_load(card["annotations"][f"artifacthub.io/{name}"]):
             raise ValueError(f"the annotation artifacthub.io/{name} is empty")
-    yield f"helm lint, show and template: {len(rendered)} objects, image {image}"
+    yield f"helm lint, show and template: {len(rendered)} objects, image {reference}"
 
 
 def _plugin(folder: Path, facts: Facts, kubectl: Path) -> Iterator[str]:
@@ -126,11 +129,15 @@ def _plugin(folder: Path, facts: Facts, kubectl: Path) -> Iterator[str]:
 
 def _image(folder: Path, facts: Facts) -> str:
     path = folder / image_name(facts)
+    unpacked = image.read(path).unpacked_bytes()
+    if unpacked > IMAGE_BYTES_MAX:
+        raise ValueError(f"the image has {unpacked / 1e6:.0f} MB unpacked, more than {IMAGE_BYTES_MAX / 1e6:.0f}")
+    size = f"{unpacked / 1e6:.0f} MB unpacked, two builds of it equal"
     if which("skopeo"):
         told = yaml.safe_load(_said(["skopeo", "inspect", f"oci-archive:{path}"]))
-        return f"skopeo inspect: {told['Os']}/{told['Architecture']}, {len(told['Layers'])} layers"
+        return f"skopeo inspect: {told['Os']}/{told['Architecture']}, {len(told['Layers'])} layers, {size}"
     buildah(["pull", "--quiet", f"oci-archive:{path}:{facts.version}"])
-    return "buildah pull: read as an OCI archive (no skopeo here)"
+    return f"buildah pull: read as an OCI archive (no skopeo here), {size}"
 
 
 def bill_name(facts: Facts) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import json
@@ -14,11 +15,13 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "deploy"))
 
-from release import archives, chart, checks, facts, image, plugin  # noqa: E402
+from release import archives, chart, checks, facts, image, plugin, signature  # noqa: E402
 
 FACTS = facts.Facts(
     version="1.2.3", at_s=1_800_000_000, image="registry.example/sg", base_url="https://example.invalid/v1.2.3"
@@ -154,6 +157,16 @@ def archived(path: Path, *layers: Mapping[str, bytes], broken: bool = False) -> 
     return path
 
 
+def test_a_base_image_that_may_be_another_one_tomorrow_is_refused(tmp_path: Path) -> None:
+    for reference in ("python:3.11-slim", "python@sha256:abc", "python:3.11@sha1:" + "0" * 64):
+        with pytest.raises(ValueError, match="write <name>@sha256:"):
+            image.build(FACTS, tmp_path / "i.tar", reference)
+
+
+def test_an_image_is_as_large_as_its_layers_unpacked(tmp_path: Path) -> None:
+    assert image.read(archived(tmp_path / "i.tar", {"a": b"1" * 1000}, {"b": b"2" * 500})).unpacked_bytes() == 1500
+
+
 def test_an_image_has_the_files_of_its_layers_without_those_that_a_later_one_took_away(tmp_path: Path) -> None:
     below = {"./etc/a": b"1", "opt/pip/x": b"2", "opt/pip/y": b"3", "opt/kept": b"4"}
     found = image.read(archived(tmp_path / "i.tar", below, {"etc/a": b"5", "opt/.wh.pip": b""}))
@@ -184,3 +197,25 @@ def test_manifests_with_and_without_definitions_must_add_up(tmp_path: Path) -> N
         checks._manifests(manifests_in(tmp_path, **good | {"install_without_crds": ["b", "c"]}))
     with pytest.raises(ValueError, match="names an object twice"):
         checks._manifests(manifests_in(tmp_path, **good | {"install": ["a", "a"]}))
+
+
+# The signature
+
+
+def test_the_checksums_are_signed_by_the_key_of_who_publishes(tmp_path: Path) -> None:
+    """The form of cosign's sign-blob: base64 of ECDSA over SHA-256."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    form = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "key.pem").write_bytes(key.private_bytes(*form))
+    (tmp_path / "SHA256SUMS").write_text("0  a\n")
+    signature.sign(tmp_path, tmp_path / "key.pem")
+    signed = base64.b64decode((tmp_path / "SHA256SUMS.sig").read_bytes(), validate=False)
+    key.public_key().verify(signed, b"0  a\n", ec.ECDSA(hashes.SHA256()))
+    assert b"PRIVATE" not in (tmp_path / "SHA256SUMS.pub").read_bytes()
+
+
+def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "SHA256SUMS").write_text("0  a\n")
+    with pytest.raises(RuntimeError, match="openssl pkey"):
+        signature.sign(tmp_path, tmp_path / "SHA256SUMS")
+    assert not (tmp_path / "SHA256SUMS.sig").exists()

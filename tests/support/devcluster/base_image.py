@@ -18,6 +18,9 @@ from .process import run
 from .progress import say, step
 
 PACKAGES = ("ca-certificates", "python3", "python3-venv")
+_EXCLUDED = ("./var/cache/apt/*", "./var/cache/debconf/*", "./var/lib/apt/lists/*", "./usr/share/doc/*", "./usr/share/locale/*",
+             "./usr/share/man/*", "./usr/lib/x86_64-linux-gnu/gconv/*", "./dev/*")  # fmt: skip
+"""Nothing in a container reads these."""
 _DEFAULT_SUITE = "bookworm"
 _BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
 _CONTAINERFILE = f"""\
@@ -61,7 +64,7 @@ def base_image() -> str:
     ensure_requirements()
     suite, mirror = _suite_and_mirror()
     bundle = certificate_bundle()
-    key = digest(suite, *PACKAGES, _CONTAINERFILE, bundle if bundle else "no bundle")
+    key = digest(suite, *PACKAGES, *_EXCLUDED, _CONTAINERFILE, bundle if bundle else "no bundle")
     reference = f"localhost/python-base:{key}"
 
     def bootstrap(directory: Path) -> None:
@@ -76,8 +79,7 @@ def base_image() -> str:
             raise RuntimeError(f"debootstrap failed with {done.returncode}")
         if bundle:
             (root / _BUNDLE.lstrip("/")).write_bytes(bundle.read_bytes())
-        excluded = ["./var/cache/apt/*", "./var/lib/apt/lists/*", "./usr/share/doc/*", "./usr/share/man/*", "./dev/*"]
-        run(["tar", "--numeric-owner", "-C", root, *(f"--exclude={path}" for path in excluded),
+        run(["tar", "--numeric-owner", "-C", root, *(f"--exclude={path}" for path in _EXCLUDED),
              "-cf", directory / "rootfs.tar", "."])  # fmt: skip
         run(["rm", "-rf", "--one-file-system", root])
         (directory / "Containerfile").write_text(_CONTAINERFILE)

@@ -66,7 +66,7 @@ def _write_archive(path: Path, reference: str, program: Path) -> None:
 
 def build_image(
     tag: str, context: Path, *, dockerfile: Path | None = None, build_arguments: Mapping[str, str] | None = None,
-    ignore: Sequence[str] = (".git", ".venv"),
+    ignore: Sequence[str] = (".git", ".venv"), is_cached: bool = True,
 ) -> Path:  # fmt: skip
     """Build an image from a Dockerfile, unless it was built from the very same inputs before.
 
@@ -78,6 +78,7 @@ def build_image(
     build_arguments: values of the Dockerfile's ARGs. `BASE_IMAGE` is the Python base image unless it is given,
         `MAVEN_IMAGE` one that has the agent of Connect workers as this machine's Maven built it.
     ignore: names directly in the context that are not part of it, besides those that `.dockerignore` names.
+    is_cached: False has every layer made anew.
 
     Returns
     -------
@@ -97,7 +98,7 @@ def build_image(
         if path.name not in excluded:
             parts += [path.name, path]
     options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-    options += [f"--file={recipe}", f"--tag={tag}"]
+    options += [f"--file={recipe}", f"--tag={tag}", "--layers" if is_cached else "--no-cache"]
     archive = built(f"image-{_slug(tag)}-{digest(*parts)}", partial(_build, tag, context, options, ignore)) / ARCHIVE
     _tag_file(tag).write_text(str(archive))
     return archive
@@ -111,7 +112,9 @@ def _build(tag: str, context: Path, options: Sequence[str], ignore: Sequence[str
     ignore_file.write_text("".join(f"{line}\n" for line in [*lines, *ignore]))
     settings = _pip_settings(directory)
     with step(f"build image {tag}"):
-        buildah(["build", "--pull-never", "--layers", f"--ignorefile={ignore_file}", *options, *settings, str(context)])
+        # Files and image are as old as the epoch, so that the same context gives the same bytes.
+        buildah(["build", "--pull=missing", "--timestamp=0", f"--ignorefile={ignore_file}", *options, *settings,
+                 str(context)])  # fmt: skip
         buildah(["push", "--quiet", tag, f"docker-archive:{directory / ARCHIVE}:{tag}"])
     for path in directory.iterdir():
         if path.name != ARCHIVE:
