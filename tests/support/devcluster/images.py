@@ -93,12 +93,12 @@ def build_image(
     if "MAVEN_IMAGE" not in arguments and re.search(r"^ARG MAVEN_IMAGE\b", recipe.read_text(), re.MULTILINE):
         arguments["MAVEN_IMAGE"] = agent_image(context / "operator" / "connect_agent")
     excluded = {*ignore, *_ignored(context)}
-    parts: list[str | bytes | Path] = [tag, recipe, json.dumps(arguments, sort_keys=True)]
+    parts: list[str | bytes | Path] = [tag, recipe, json.dumps(arguments, sort_keys=True), str(is_cached)]
     for path in sorted(context.iterdir()):
         if path.name not in excluded:
             parts += [path.name, path]
-    options = [f"--build-arg={key}={value}" for key, value in arguments.items()]
-    options += [f"--file={recipe}", f"--tag={tag}", "--layers" if is_cached else "--no-cache"]
+    options = ["--layers" if is_cached else "--no-cache", f"--file={recipe}", f"--tag={tag}"]
+    options += [f"--build-arg={key}={value}" for key, value in arguments.items()]
     archive = built(f"image-{_slug(tag)}-{digest(*parts)}", partial(_build, tag, context, options, ignore)) / ARCHIVE
     _tag_file(tag).write_text(str(archive))
     return archive
