@@ -97,7 +97,7 @@ def build_image(
     for path in sorted(context.iterdir()):
         if path.name not in excluded:
             parts += [path.name, path]
-    options = ["--layers" if is_cached else "--no-cache", f"--file={recipe}", f"--tag={tag}"]
+    options = ["--layers", *(() if is_cached else ("--no-cache",)), f"--file={recipe}", f"--tag={tag}"]
     options += [f"--build-arg={key}={value}" for key, value in arguments.items()]
     archive = built(f"image-{_slug(tag)}-{digest(*parts)}", partial(_build, tag, context, options, ignore)) / ARCHIVE
     _tag_file(tag).write_text(str(archive))
