@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from staticgroup.api.reasons import MEANINGS, ConditionStatus, Reason
+from staticgroup.api.reasons import MEANINGS, Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.schema import Condition
 from staticgroup.core.evidence.chain import PodState
@@ -38,10 +38,10 @@ def conditions_of(
     wish = wish or spec()
     decided = plan(wish, snapshot, memory or history(), NOW_S)
     conditions = project(wish, snapshot, decided, executed or Executed(), None, NOW).conditions
-    for each in conditions:  # a reason stands for one status, which may be softened, and belongs to certain conditions
+    for each in conditions:  # a reason stands for one status, and belongs to certain conditions
         meaning = MEANINGS[Reason(each.reason)]
         assert each.type in meaning.types
-        assert each.status in (meaning.status, ConditionStatus.UNKNOWN)
+        assert each.status == meaning.status
     return {c.type: c for c in conditions}
 
 

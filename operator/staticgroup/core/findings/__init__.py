@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
 from ...api.resources.status import ISSUES_MAX, IssueKind, MemberIssue
 from ...api.schema import Condition, with_conditions
 
@@ -21,7 +21,6 @@ MESSAGE_MAX: Final = 300
 WORD_MAX: Final = 40
 INSTANCE_ID_MAX: Final = 249
 POD_NAME_MAX: Final = 253
-
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,6 @@ class Finding:
     reason: a `Reason` of a condition, or the CamelCase name of one kind of exception, such as that of a guard.
     sentence, remedy: what is so, and what to do; "" when there is nothing to do. Never a secret, no time that ticks.
     is_transient: it passes by itself in the ordinary course of things, so nobody needs to act.
-    status: of the condition.
     requeue_after_s: when another round can help; None when only an event can.
     """
 
@@ -56,8 +54,12 @@ class Finding:
     remedy: str = ""
     subject: Subject = WHOLE
     is_transient: bool = False
-    status: ConditionStatus = ConditionStatus.FALSE
     requeue_after_s: float | None = None
+
+    @property
+    def status(self) -> ConditionStatus:
+        """Of the condition, for which its reason stands."""
+        return MEANINGS[Reason(self.reason)].status
 
     @property
     def text(self) -> str:

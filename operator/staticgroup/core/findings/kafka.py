@@ -12,7 +12,7 @@ from typing import Final
 
 from ...api import remedies
 from ...api.names import REBALANCE_DELAY_VARIABLE
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import ConditionType, Reason
 from ...api.resources.status import IssueKind
 from ..consuming import SETTLED_S, STUCK_AFTER_S, RebalanceGuard
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
@@ -82,22 +82,18 @@ def connected(snapshot: Snapshot, executed: Executed) -> Finding:
     kind = ConditionType.CONNECTED
     if problem is not None and problem.kind not in _ABOUT_RIGHTS:
         return Finding(kind=kind, reason=CONNECTION_REASONS[problem.kind], sentence=problem.message)
-    status = ConditionStatus.TRUE
-    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, status=status, sentence="The brokers answer.")
+    return Finding(kind=kind, reason=Reason.BROKERS_REACHABLE, sentence="The brokers answer.")
 
 
 def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
     """Say whether the connection's principal has every right that the spec needs."""
     group, problem, unset = snapshot.group, executed.refusal, executed.group_config_problem
 
-    def said(
-        reason: Reason, sentence: str, remedy: str = "", status: ConditionStatus = ConditionStatus.FALSE
-    ) -> Finding:
-        return Finding(kind=ConditionType.AUTHORIZED, reason=reason, status=status, sentence=sentence, remedy=remedy)
+    def said(reason: Reason, sentence: str, remedy: str = "") -> Finding:
+        return Finding(kind=ConditionType.AUTHORIZED, reason=reason, sentence=sentence, remedy=remedy)
 
     if isinstance(group, KafkaProblem) and group.kind not in _ABOUT_RIGHTS:
-        sentence = "Unknown while the brokers do not answer: see Connected."
-        return said(Reason.NOT_OBSERVED_YET, sentence, status=ConditionStatus.UNKNOWN)
+        return said(Reason.NOT_OBSERVED_YET, "Unknown while the brokers do not answer: see Connected.")
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.NOT_AUTHORIZED:
         is_topic = "topic" in group.missing_acl.lower()
         return said(Reason.DESCRIBE_TOPIC_DENIED if is_topic else Reason.DESCRIBE_GROUP_DENIED, group.message)
@@ -114,7 +110,7 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
         remedy = f"{remedies.GRANT_BY_ACL}, or set spec.sessionTimeout.writeGroupConfig to false."
         return said(Reason.ALTER_CONFIGS_DENIED, sentence, remedy)
     sentence = "The brokers refused no request. READ on the group is needed for removals and rebalances only."
-    return said(Reason.RIGHTS_SUFFICIENT, sentence, status=ConditionStatus.TRUE)
+    return said(Reason.RIGHTS_SUFFICIENT, sentence)
 
 
 def _refused(executed: Executed) -> tuple[str, str] | None:
@@ -229,17 +225,20 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether members read what they subscribe."""
     group = snapshot.group
     if plan.table is None or not isinstance(group, GroupView):
-        sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
-        return Finding(
-            kind=_CONSUMING, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence
-        )
+        return _unlisted(_CONSUMING, snapshot, plan)
     found = _stuck(snapshot, group, plan) or _unread(plan) or _idle(group, plan.table)
     if found is not None:
         return found
     sentence = "Nothing that members subscribe is known to be unread."
     if snapshot.partitions is not None:
         sentence = "Every partition of the topics that members subscribe is assigned."
-    return Finding(kind=_CONSUMING, reason=Reason.ALL_TOPICS_READ, status=ConditionStatus.TRUE, sentence=sentence)
+    return Finding(kind=_CONSUMING, reason=Reason.ALL_TOPICS_READ, sentence=sentence)
+
+
+def _unlisted(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say why nothing is known of the members."""
+    sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
+    return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
 
 
 def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
@@ -299,11 +298,10 @@ def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether members stay in the group when their pods are stopped, so that a restart causes no rebalance."""
     kind, left = ConditionType.ROLLS_QUIETLY, plan.history.left_on_close
     if plan.table is None:
-        sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=ConditionStatus.UNKNOWN, sentence=sentence)
+        return _unlisted(kind, snapshot, plan)
     if left is None:
         sentence = "No member was seen to leave the group when its pod was stopped."
-        return Finding(kind=kind, reason=Reason.MEMBERS_STAY, status=ConditionStatus.TRUE, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.MEMBERS_STAY, sentence=sentence)
     many = counted(left.count, "member has", "members have")
     return Finding(
         kind=kind,

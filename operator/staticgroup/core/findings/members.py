@@ -7,7 +7,7 @@ from typing import Final
 
 from ...api import remedies
 from ...api.protocols import ProtocolChoice
-from ...api.reasons import ConditionStatus, ConditionType, Reason
+from ...api.reasons import ConditionType, Reason
 from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import Mode, Removal, StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
@@ -62,7 +62,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
     if found:
         return found
-    return Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, status=ConditionStatus.TRUE, sentence=sentence)
+    return Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, sentence=sentence)
 
 
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -70,7 +70,7 @@ def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
     sentence = (
         why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
     )
-    return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, status=ConditionStatus.UNKNOWN, sentence=sentence)
+    return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, sentence=sentence)
 
 
 def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
@@ -286,6 +286,5 @@ def _settled(plan: Plan) -> Finding:
     return Finding(
         kind=_SETTLED,
         reason=Reason.REMOVED if count else Reason.NOTHING_TO_REMOVE,
-        status=ConditionStatus.TRUE,
         sentence=sentence if count else "No departed member is in the group.",
     )

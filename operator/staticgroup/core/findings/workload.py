@@ -10,7 +10,7 @@ from typing import Final
 
 from ...api import names, remedies
 from ...api.injection import follows_annotation
-from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
+from ...api.reasons import ConditionType, Reason
 from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind
@@ -24,7 +24,6 @@ from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, ended
 
-_UNKNOWN, _TRUE = ConditionStatus.UNKNOWN, ConditionStatus.TRUE
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 _STAYS: Final = "The session timeout stays as it is."
@@ -80,7 +79,6 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
         return Finding(
             kind=kind,
             reason=Reason.WORKLOAD_UNREADABLE,
-            status=_UNKNOWN,
             sentence=f"{name} cannot be read: {snapshot.workload_problem}. Nothing is decided until it can be.",
             remedy=_way_to_read(what, spec, snapshot),
         )
@@ -101,7 +99,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
     if snapshot.workload.is_deleting:
         left = "its pods stay" if snapshot.workload.is_orphaning else "its pods are deleted with it"
         sentence = f"{name} is being deleted; {left}."
-    return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, status=_TRUE, sentence=sentence)
+    return Finding(kind=kind, reason=Reason.WORKLOAD_EXISTS, sentence=sentence)
 
 
 def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) -> str:
@@ -122,7 +120,7 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     """Say whether the pods carry the ids that are issued to them."""
     kind, injection = ConditionType.INJECTED, plan.injection
     if snapshot.workload_problem:
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=why_unknown(snapshot, plan))
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=why_unknown(snapshot, plan))
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
@@ -131,7 +129,7 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else why_unknown(snapshot, plan)
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=_UNKNOWN, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
     if injection.verdict in _NOT_GIVEN or injection.lacking_container:
         return _not_given(spec, injection)
     hindered = _hindered(snapshot, injection)
@@ -141,9 +139,9 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
         sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, plan)}"
-        return Finding(kind=kind, reason=Reason.IDS_INJECTED, status=_TRUE, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.IDS_INJECTED, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}."
-    return Finding(kind=kind, reason=Reason.INJECTION_OFF, status=_TRUE, sentence=sentence)
+    return Finding(kind=kind, reason=Reason.INJECTION_OFF, sentence=sentence)
 
 
 def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
@@ -193,8 +191,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     if injection.obstacle is not None:
         found = injection.obstacle
         sentence = f"New pods get no id: {found.sentence}"
-        status = MEANINGS[found.reason].status
-        return Finding(kind=kind, reason=found.reason, status=status, sentence=sentence, remedy=found.remedy)
+        return Finding(kind=kind, reason=found.reason, sentence=sentence, remedy=found.remedy)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
         return Finding(kind=kind, reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
     others = "pods with the same id would fence each other; pods that run keep theirs"
@@ -271,7 +268,7 @@ def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     t, kind, unknown = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT, why_unknown(snapshot, plan)
     if t is None or unknown:
         sentence = unknown or "The session timeout in force is not known yet."
-        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, status=_UNKNOWN, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, sentence=sentence)
     sentence, need_s = t.message, -(-t.desired.need_ms // 1000)
     if t.reason is Reason.TIMEOUT_FITS:
         needed = f"outlasts the {need_s} s that a restart is estimated to take"
@@ -280,7 +277,7 @@ def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
         if t.desired.is_from_fleet:
             needed = f"reaches the {need_s} s that the fleet learner recommends"
         sentence = _timeout_that_fits(t, needed)
-    return Finding(kind=kind, reason=t.reason, status=MEANINGS[t.reason].status, sentence=ended(sentence))
+    return Finding(kind=kind, reason=t.reason, sentence=ended(sentence))
 
 
 def _timeout_that_fits(t: TimeoutPlan, needed: str) -> str:
@@ -305,7 +302,6 @@ def recommendation_current(plan: Plan) -> tuple[Finding, ...]:
         Finding(
             kind=ConditionType.RECOMMENDATION_CURRENT,
             reason=verdict.reason,
-            status=MEANINGS[verdict.reason].status,
             sentence=sentence.format(cause=verdict.cause),
             remedy=remedy,
         ),

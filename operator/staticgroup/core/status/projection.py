@@ -120,8 +120,7 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to Manage to go on.")]
     sentence = "Not checked while spec.mode is Suspended."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
-        unknown = ConditionStatus.UNKNOWN
-        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, status=unknown, sentence=sentence))
+        found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence))
     return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
 
 
@@ -150,7 +149,6 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
         return Finding(
             kind=_T.READY,
             reason=Reason.OBSERVING,
-            status=ConditionStatus.TRUE,
             sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's "
             "settings.",
             remedy="Set spec.mode to Manage to act.",
@@ -158,7 +156,7 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
     text = "Everything the spec asks for is in place."
     if pending:
         text = f"All is well, something is in progress. {pending[0].kind}: {pending[0].text}"
-    return Finding(kind=_T.READY, reason=Reason.RECONCILED, status=ConditionStatus.TRUE, sentence=text)
+    return Finding(kind=_T.READY, reason=Reason.RECONCILED, sentence=text)
 
 
 def _shared_ids(snapshot: Snapshot) -> Finding | None:
