@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-from staticgroup.core.group import BrokerBounds, GroupType, KafkaProblem, SessionBounds
+from staticgroup.core.group import BrokerBounds, GroupType, SessionBounds
 
 
 def broker_bounds(
@@ -20,7 +20,6 @@ def broker_bounds(
     streams_max_ms: int | None = None,
     streams_session_ms: int | None = None,
     streams_heartbeat_ms: int | None = None,
-    problems: Sequence[KafkaProblem] = (),
     stored: Mapping[str, int] | None = None,
     limits: Mapping[str, tuple[int, int]] | None = None,
 ) -> BrokerBounds:
@@ -37,7 +36,7 @@ def broker_bounds(
                 heartbeat_ms=streams_heartbeat_ms,
             ),
         },
-        problems=tuple(problems), stored=stored or {}, limits=limits or {},
+        stored=stored or {}, limits=limits or {},
     )  # fmt: skip
 
 

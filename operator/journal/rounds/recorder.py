@@ -11,7 +11,7 @@ from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.core.absences.measure import Reading
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Plan
-from staticgroup.core.protocols import chosen_by, protocol_asked_for, reported_as
+from staticgroup.core.protocols import chosen_by, protocol_asked_for, protocol_of
 from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.workload import WorkloadView
 
@@ -143,7 +143,7 @@ class Recorder:
 
     def _protocol(self, known: str) -> str:
         """Return the protocol in force; an absent group says nothing, so what was known stays."""
-        seen, chosen = reported_as(self.snapshot.group), chosen_by(protocol_asked_for(self.spec))
+        seen, chosen = protocol_of(self.snapshot.group).reported_as, chosen_by(protocol_asked_for(self.spec))
         if seen is not None:
             return seen.value
         if known != GroupProtocol.UNKNOWN.value or chosen is None or chosen.reported_as is None:

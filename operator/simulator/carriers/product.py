@@ -20,7 +20,6 @@ from staticgroup.core.members.carriers import Attribution, digest_of
 from staticgroup.core.members.memory import Members, Sight, watch_under
 from staticgroup.core.members.node_gone import NodeLifecycle
 from staticgroup.core.plan import members_after, plan
-from staticgroup.core.protocols import role_of
 from staticgroup.core.snapshot import Evidence, FreshRead, History, Injected, RemovalRecord, SeatMemory, Snapshot
 from staticgroup.core.status import memory as status_memory
 from staticgroup.core.workload import WorkloadView
@@ -180,7 +179,7 @@ class Product:
     def _describe(self, members: Members, observation: Observation) -> int:
         sight = self._sight(members, observation)
         snapshot = self._snapshot(observation, wanted=True, sight=sight)
-        after = members_after(SPEC, snapshot, replace(self._history, members=members), self._naming)
+        after = members_after(snapshot, replace(self._history, members=members), self._naming)
         attributions = {
             i: replace(a, member=digest_of(KNOWN), first_seen_s=NOW_S) for i, a in after.attributions.items()
         }
@@ -218,7 +217,6 @@ class Product:
             gatherer.gather(
                 NAMESPACE,
                 self._naming,
-                role_of(SPEC),
                 self._group(observation),
                 members,
                 described_at_s=NOW_S,

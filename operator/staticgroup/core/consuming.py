@@ -191,8 +191,7 @@ def _session_s(pod: KnownPod, snapshot: Snapshot, group: GroupView) -> float:
     """Return the shortest time after its last heartbeat for which a member stays; 0.0: it is not known."""
     if group.group_type is GroupType.CLASSIC:
         return min(pod.session_timeouts_ms, default=0) / 1000
-    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
-    return (bounds.group_ms or 0) / 1000 if bounds is not None else 0.0
+    return (snapshot.bounds.of(group.group_type).group_ms or 0) / 1000
 
 
 def _is_early(pod: KnownPod, session_s: float, now_s: float) -> bool:

@@ -142,13 +142,11 @@ class BrokerBounds:
     Parameters
     ----------
     sessions: by protocol; of one that is not there nothing could be read.
-    problems: why something could not be read, one for each right that is missing; empty when all was.
     stored: what is set on the group itself, as stored, of the settings whose bounds are known at all.
     limits: least and most that the brokers allow now, by setting of a group.
     """
 
     sessions: Mapping[GroupType, SessionBounds] = field(default_factory=dict)
-    problems: tuple[KafkaProblem, ...] = ()
     stored: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -347,7 +345,7 @@ def load_of(group: GroupView, work_before: int | None) -> ConnectLoad | None:
         unknown=unknown,
         delay_ms=delay_ms,
         waiting=waiting,
-        is_whole=all(m.instance_id is not None and _is_whole(m.worker) for m in group.members),
+        is_whole=all(m.instance_id is not None and m.worker is not None and m.worker.is_whole for m in group.members),
     )
 
 
@@ -356,7 +354,3 @@ def work_after(load: ConnectLoad | None, work_before: int | None) -> int | None:
     if load is None or load.unknown or load.delay_ms:
         return work_before
     return load.connectors + load.tasks
-
-
-def _is_whole(worker: WorkerView | None) -> bool:
-    return worker is not None and worker.is_whole

@@ -21,7 +21,7 @@ from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
 from .ids.naming import is_scope_refused, ordinal_of_pod
 from .members.carriers import UNATTRIBUTED, UNSEEN, Attribution
-from .protocols import leaves_by, role_of
+from .protocols import protocol_of, role_of
 from .seats import OVERDUE_AFTER_S, Seat
 from .snapshot import History, Snapshot
 
@@ -67,10 +67,8 @@ TRANSIENT_GUARDS = frozenset(
 
 
 _EXPIRES: Final = "the member leaves when its session expires"
-_KINDS: Final = {
-    Guard.CONFLICT: IssueKind.CONFLICTING,
-    Guard.DUPLICATE: IssueKind.CONFLICTING,
-}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """One member that may have to be removed from its departed seat, with the round it was seen in.
@@ -123,7 +121,7 @@ def policy_never(c: Candidate) -> Hit | None:
 
 def unsupported_group(c: Candidate) -> Hit | None:
     """Hold for groups from which nobody can be removed, and for those that pods of this role cannot be in."""
-    if leaves_by(c.group) is None or not role_of(c.spec).may_be_in(c.group):
+    if protocol_of(c.group).leaves_by is None or not role_of(c.spec).may_be_in(c.group):
         kind = f" and protocol type {c.group.protocol_type}" if c.group.protocol_type else ""
         what = f"the group is of type {c.group.group_type.value}{kind}"
         sentence = f"{what}, and spec.client.type is {c.spec.client.type.value}"
@@ -329,18 +327,16 @@ GUARDS: tuple[Rule, ...] = (
 )
 """In this order; the first that hits names the reason."""
 
+
 def first_hit(candidate: Candidate, guards: tuple[Rule, ...] = GUARDS) -> Finding | None:
     """Return what holds a candidate back; None when it may be removed."""
     hits = (guard(candidate) for guard in guards)
     hit = next((hit for hit in hits if hit is not None), None)
-    return held(candidate, hit) if hit is not None else None
-
-
-def held(candidate: Candidate, hit: Hit) -> Finding:
-    """Word why a removal is held back."""
+    if hit is None:
+        return None
     seat = candidate.seat
     return Finding(
-        kind=next((kind for guard, kind in _KINDS.items() if guard is hit.guard), IssueKind.HELD),
+        kind=IssueKind.CONFLICTING if hit.guard in (Guard.CONFLICT, Guard.DUPLICATE) else IssueKind.HELD,
         reason=hit.guard.value,
         sentence=hit.sentence,
         remedy=hit.remedy,

@@ -8,37 +8,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from ..api.identifiers import AmbiguousIdentityError, InvalidInstanceIdError, resolve_template
+from ..api.identifiers import AmbiguousIdentityError, IdScheme, InvalidInstanceIdError, resolve_template
 from ..api.injection import env_entries, injector, options_may_be_absent
 from ..api.names import AGENT_MOUNT_PATH, AGENT_NAME, JAVA_OPTIONS_VARIABLE
 from ..api.ordinals import Ordinals
+from ..api.reasons import Reason
 from ..api.resources.client import ClientType
 from ..api.resources.injected import InjectedMethod
+from ..api.resources.memory import TEMPLATES_MAX
 from ..api.resources.staticgroup import Mode, StaticGroupSpec
 from .evidence.chain import PodState
+from .findings import Obstacle
 from .group import GroupView
-from .ids.first_issue import Obstacle, obstacle_to_first_ids
+from .ids.first_issue import obstacle_to_first_ids
 from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
 from .workload import ContainerBudget, JavaOptions, WorkloadView, consumer_container
 
-TEMPLATES_MAX = 8
-
-_NO_POLICY = (
-    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
-    "not installed"
-)
-_NO_WEBHOOK = (
-    "the operator's webhook is not installed (chart value injection.webhook.enabled) or has no certificate yet"
-)
 _NOT_SERVED = (
-    f"{_NO_POLICY}, and {_NO_WEBHOOK}; install the webhook, or set spec.client.type to Own and put the ids into the "
-    "pod template yourself"
+    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
+    "not installed, and the operator's webhook is not installed (chart value injection.webhook.enabled) or has no "
+    "certificate yet; install the webhook, or set spec.client.type to Own and put the ids into the pod template "
+    "yourself"
 )
 
 
@@ -77,7 +74,7 @@ class InjectionPlan:
     obstacle: Obstacle | None = None
     lacking_container: str = ""
     brings_agent: bool = False
-    without_agent: AgentHindrance | None = None
+    without_agent: Obstacle | None = None
     watch: str = ""
 
 
@@ -108,7 +105,10 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     templates = tuple(t for t in dict.fromkeys(templates) if t != template)
     is_other = before is None or before.id_template != template
     unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
-    unfit = unfit or (_carried_by_another(spec, snapshot, template) if is_other else "")
+    scheme = None
+    with suppress(AmbiguousIdentityError):  # nothing is decided about such ids
+        scheme = scheme_of(spec, template)
+    unfit = unfit or (_carried_by_another(scheme, snapshot) if scheme is not None and is_other else "")
     if unfit:
         return _refused(spec, history, method, unfit)
     if verdict is InjectionVerdict.ACTIVE and snapshot.prior_claims:
@@ -117,7 +117,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     if verdict is InjectionVerdict.ACTIVE and (is_first or is_other):
         # An ordinal of before says nothing of the ids that another template makes for it.
         issued = Ordinals() if is_other or templates else history.issued_ordinals
-        obstacle = _obstacle(spec, snapshot, issued, template, scope)
+        obstacle = _obstacle(spec, scheme, snapshot, issued, scope) if scheme is not None else None
         if obstacle is not None and is_first:
             return _silenced(history, InjectionVerdict.HINDERED, obstacle.sentence, obstacle)
         if obstacle is not None:
@@ -161,14 +161,10 @@ def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
 
 
 def _obstacle(
-    spec: StaticGroupSpec, snapshot: Snapshot, issued: Ordinals, template: str, scope: str
+    spec: StaticGroupSpec, scheme: IdScheme, snapshot: Snapshot, issued: Ordinals, scope: str
 ) -> Obstacle | None:
     """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
     is_scoped = "{scope}" in spec.template
-    try:
-        scheme = scheme_of(spec, template)
-    except AmbiguousIdentityError:
-        return None  # nothing is decided about such ids
     is_drawn = is_scoped and scope == drawn_scope(snapshot)
     scope = scope if is_scoped else ""
     return obstacle_to_first_ids(scheme, scope, snapshot, issued, is_drawn=is_drawn)
@@ -223,12 +219,7 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
 
 
 def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
-    """Say that an earlier template would be forgotten whose ids somebody may hold; "" where all of them are remembered.
-
-    Parameters
-    ----------
-    earlier: templates to remember once this one is in force, newest first, without those of which nothing is left.
-    """
+    """Say that an earlier template (the newest first) is one too many to remember; "" where all of them can be."""
     if len(earlier) <= TEMPLATES_MAX:
         return ""
     return (
@@ -238,23 +229,19 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
     )
 
 
-def _carried_by_another(spec: StaticGroupSpec, snapshot: Snapshot, template: str) -> str:
-    """Say that a live pod carries an id that a template gives to another one, so that it is fenced; "" if none does.
+def _carried_by_another(scheme: IdScheme, snapshot: Snapshot) -> str:
+    """Say that a live pod carries an id that a scheme gives to another one, so that it is fenced; "" if none does.
 
     As after a template that is remembered no more, which gave web-2 what this one gives to web-21.
     """
-    try:
-        scheme = scheme_of(spec, template)
-    except AmbiguousIdentityError:
-        return ""  # nothing is decided about such ids
     for pod in snapshot.pods:
-        own = ordinal_of_pod(spec.workload_ref.name, pod.pod_name)
+        own = ordinal_of_pod(scheme.workload_name, pod.pod_name)
         for each in sorted(pod.instance_ids) if pod.state is PodState.LIVE else ():
             made = scheme.ordinal_of(each)
             if made is not None and made != own:
                 return (
-                    f"template {template} gives {each} to {spec.workload_ref.name}-{made}, and pod {pod.pod_name} has "
-                    "it; take another template, or roll that pod first"
+                    f"template {scheme.template} gives {each} to {scheme.workload_name}-{made}, and pod {pod.pod_name} "
+                    "has it; take another template, or roll that pod first"
                 )
     return ""
 
@@ -289,25 +276,11 @@ def _verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdic
     return InjectionVerdict.ACTIVE, ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentHindrance:
-    """What keeps the agent out of the next pods.
-
-    Parameters
-    ----------
-    cause: a clause. remedy: what to do in the pod template, without the roll that follows.
-    """
-
-    cause: str
-    remedy: str
-
-
 _EMPTY: Final = f'- {{name: {JAVA_OPTIONS_VARIABLE}, value: ""}}'
-_AS_IMAGE: Final = f"or with the text that the image itself gives {JAVA_OPTIONS_VARIABLE}"
 _OPTIONS: Final = {
     JavaOptions.ABSENT: (
         f"has no {JAVA_OPTIONS_VARIABLE}, and one that is written would replace what its image may set",
-        f"add {_EMPTY} to its env, {_AS_IMAGE}",
+        f"add {_EMPTY} to its env, or with the text that the image itself gives {JAVA_OPTIONS_VARIABLE}",
     ),
     JavaOptions.PERHAPS_FROM_ELSEWHERE: (
         f"has envFrom, and a {JAVA_OPTIONS_VARIABLE} that is written would replace one that may come from there",
@@ -325,29 +298,34 @@ _OPTIONS: Final = {
 }
 
 
-def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> AgentHindrance | None:
-    """Return what keeps the agent out of the next pods; None if nothing does, it is not wanted, or it is not known."""
+def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> Obstacle | None:
+    """Return what keeps the agent out of the next pods; None if nothing does, it is not wanted, or it is not known.
+
+    Its remedy is of the pod template alone, without the roll that follows.
+    """
     if workload is None or not spec.client.inject_agent:
         return None
     if workload.agent_names:
         field = workload.agent_names[0]
-        cause = f"{field} of {workload.kind.kind} {workload.name} has a {AGENT_NAME} of its own"
-        return AgentHindrance(cause=cause, remedy="rename it, or set spec.client.injectAgent to false")
+        sentence = f"{field} of {workload.kind.kind} {workload.name} has a {AGENT_NAME} of its own"
+        remedy = "rename it, or set spec.client.injectAgent to false"
+        return Obstacle(reason=Reason.AGENT_NOT_INJECTED, sentence=sentence, remedy=remedy)
     container = _worker(spec, workload)
     if container is None:
         return None
     where = f"container {container.name} of {workload.kind.kind} {workload.name}"
     if container.has_agent_mount:
-        return AgentHindrance(
-            cause=f"{where} mounts something at or above {AGENT_MOUNT_PATH}",
+        return Obstacle(
+            reason=Reason.AGENT_NOT_INJECTED,
+            sentence=f"{where} mounts something at or above {AGENT_MOUNT_PATH}",
             remedy="mount it elsewhere, or set spec.client.injectAgent to false",
         )
     if container.java_options is JavaOptions.ABSENT and options_may_be_absent(spec.client):
         return None
     if container.java_options is JavaOptions.TEXT:
         return None
-    cause, remedy = _OPTIONS[container.java_options]
-    return AgentHindrance(cause=f"{where} {cause}", remedy=remedy)
+    sentence, remedy = _OPTIONS[container.java_options]
+    return Obstacle(reason=Reason.AGENT_NOT_INJECTED, sentence=f"{where} {sentence}", remedy=remedy)
 
 
 def is_brought(spec: StaticGroupSpec, workload: WorkloadView | None) -> bool:

@@ -15,7 +15,6 @@ from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import StaticGroupSpec
 from .ids.naming import Naming, naming_of, naming_or_none
 from .injection import InjectionPlan, InjectionVerdict, plan_injection
-from .members.memory import Members
 from .snapshot import History, Snapshot
 from .workload import WorkloadView
 
@@ -52,7 +51,9 @@ def issue(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> Issuan
         history = _silenced(history) if _must_be_silent(spec, snapshot, history) else history
         return Issuance(history=history, naming=naming_or_none(spec, history))
     injection = plan_injection(spec, snapshot, history)
-    members = _first_members(history.members, injection)
+    members = history.members
+    if injection.watch:  # the first ids: no member is older than the pod watch
+        members = replace(members, watch=injection.watch)
     history = replace(history, injected=injection.injected, templates=injection.templates, members=members)
     naming = None
     try:
@@ -94,11 +95,6 @@ def wanted_by(naming: Naming, workload: WorkloadView | None) -> Mapping[str, int
         return expected_ids(naming, workload)
     except ValueError:  # too many ids, or some that a broker refuses
         return None
-
-
-def _first_members(members: Members, injection: InjectionPlan) -> Members:
-    """Return the memory of members; where ids are issued for the first time, no member is older than the pod watch."""
-    return replace(members, watch=injection.watch) if injection.watch else members
 
 
 def _must_be_silent(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> bool:

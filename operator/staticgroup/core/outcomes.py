@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..api.resources.memory import SETTLING_MAX
 from .group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOutcome
 from .plan import Removal
 from .releases import Release
 from .snapshot import NOTHING_REMEMBERED, History, ReleaseRecord, RemovalRecord, SeatMemory
-
-REMOVALS_MAX = 100
-"""Most removals that are remembered; the oldest settled ones go first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +98,8 @@ def with_release(
 
 
 def _bounded(seats: Mapping[str, SeatMemory]) -> Mapping[str, SeatMemory]:
-    """Keep the newest records; unsettled ones before settled ones."""
+    """Keep the newest records that a status has room for; unsettled ones before settled ones."""
     records = [memory.removal for memory in seats.values() if memory.removal is not None]
     ranked = sorted(records, key=lambda r: (r.settled_at_s is not None, -r.acknowledged_at_s))
-    late = {record.instance_id for record in ranked[REMOVALS_MAX:]}
+    late = {record.instance_id for record in ranked[SETTLING_MAX:]}
     return {key: replace(memory, removal=None) if key in late else memory for key, memory in seats.items()}

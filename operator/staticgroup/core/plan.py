@@ -7,7 +7,6 @@ member and says what the next pods receive. The shell executes the actions, unle
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
@@ -22,7 +21,7 @@ from .ids.suffixes import SuffixMismatch, suffix_mismatch
 from .injection import InjectionPlan
 from .issuance import Issuance, issue
 from .members.memory import Members, described, settle_s, with_living, without_ended
-from .protocols import CONNECT_ROLE, leaves_by, role_of
+from .protocols import CONNECT_ROLE, protocol_of, role_of
 from .releases import Crash, Release, ReleaseGuard, find_crashes, may_be_read, plan_releases, with_crashes, with_reads
 from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods_without_id
 from .snapshot import History, Snapshot
@@ -176,7 +175,7 @@ def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s:
         return Survey(issuance=issuance, history=found)
 
     # Step 2: attribute the members to the pods that were there when they joined.
-    found = replace(found, members=members_after(spec, snapshot, found, naming))
+    found = replace(found, members=members_after(snapshot, found, naming))
     if isinstance(group, KafkaProblem):
         # While brokers are away sessions expire, and every member joins anew: nobody took an id over.
         seats = {key: replace(seat, sightings=()) for key, seat in found.seats.items()}
@@ -188,7 +187,7 @@ def survey(spec: StaticGroupSpec, snapshot: Snapshot, issuance: Issuance, now_s:
 
     # Step 4: what is worth a consistent read.
     reads: list[Seat] = []
-    if leaves_by(group) is not None:
+    if protocol_of(group).leaves_by is not None:
         reads += [crash.seat for crash in crashes if may_be_read(crash)]
         reads += [seat for seat in table.departed if _has_ended(seat, found.members)]
     return Survey(issuance=issuance, history=found, table=table, crashes=crashes, reads=tuple(reads[:READS_MAX]))
@@ -205,9 +204,16 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     if issuance.injection is None:
         return Plan(history=found.history)
 
-    # Step 1: what the next pods receive.
-    base = _deliver(spec, snapshot, found.history, issuance.injection, now_s)
-    base = replace(base, identity_error=issuance.identity_error, too_large=issuance.too_large)
+    # Step 1: the session timeout, and so what the next pods receive and what is set on the group.
+    timeout = plan_timeouts(spec, snapshot, found.history, issuance.injection, now_s)
+    base = Plan(
+        group_config=timeout.group_config.write,
+        timeout=timeout,
+        injection=issuance.injection,
+        history=timeout.remembered(found.history),
+        identity_error=issuance.identity_error,
+        too_large=issuance.too_large,
+    )
     naming, expected, group = issuance.naming, issuance.expected, snapshot.group
     if naming is None or expected is None:
         return base
@@ -232,7 +238,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     since_s = rebalancing_since_s(group, history.rebalancing_since_s, now_s)
     left = seen_to_close(snapshot, group, issuance.history, found.history.members, now_s)
     history = replace(history, unread=topics.unread, rebalancing_since_s=since_s, left_on_close=left)
-    by = leaves_by(group)
+    by = protocol_of(group).leaves_by
     actions = (RemoveMembers(group_id=group.group_id, by=by, removals=removals),) if removals and by is not None else ()
     acting = bool(actions or releases or base.group_config or topics.action)
     suffix = suffix_mismatch(spec, naming, table, snapshot.carried_elsewhere) if table.foreign else None
@@ -256,33 +262,24 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     )
 
 
-def _deliver(
-    spec: StaticGroupSpec, snapshot: Snapshot, history: History, injection: InjectionPlan, now_s: float
-) -> Plan:
-    """Decide the session timeout, and so what the next pods receive and what is set on the group."""
-    timeout = plan_timeouts(spec, snapshot, history, injection, now_s)
-    write = timeout.group_config.write
-    return Plan(group_config=write, timeout=timeout, injection=injection, history=timeout.remembered(history))
-
-
 def _has_ended(seat: Seat, members: Members) -> bool:
     """True when no pod that was there when a holder joined is left."""
     known = (members.attribution(seat.key, m.member_id) for m in seat.holders)
     return any(attribution is not None and not attribution.carriers for attribution in known)
 
 
-def members_after(spec: StaticGroupSpec, snapshot: Snapshot, history: History, naming: Naming) -> Members:
+def members_after(snapshot: Snapshot, history: History, naming: Naming) -> Members:
     """Return what is remembered of the members after this round."""
     sight, group = snapshot.sight, snapshot.group
     if sight is None or not isinstance(group, GroupView):
         return history.members
-    found = holders_of(role_of(spec), group)
+    found = holders_of(group)
     held = {i: m[0].member_id if len(m) == 1 else None for i, m in found.items() if naming.is_own(i)}
     seats = {i: HeldSeat(i, naming, snapshot.namespace) for i in held}
     known_ms = [ms for pod in snapshot.known for ms in pod.session_timeouts_ms]
-    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
-    if bounds is not None and bounds.group_ms is not None:
-        known_ms.append(bounds.group_ms)
+    group_ms = snapshot.bounds.of(group.group_type).group_ms
+    if group_ms is not None:
+        known_ms.append(group_ms)
     settle = settle_s(snapshot.settle_least_s, known_ms, (float(p.grace_s or 0) for p in snapshot.known))
     members = described(
         history.members, held, sight, lambda suspect, i: seats[i].may_be_held_by(suspect), settle_s=settle
@@ -299,22 +296,9 @@ def _plan_removals(
     """Run every departed member through the guards."""
     removals: list[Removal] = []
     kept: list[Finding] = []
-    for candidate in _candidates(spec, snapshot, group, table.departed, naming, history, now_s):
-        finding = first_hit(candidate)
-        if finding is not None:
-            kept.append(finding)
-        else:
-            removals.append(_removal(candidate))
-    return tuple(removals), tuple(kept)
-
-
-def _candidates(
-    spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, seats: Iterable[Seat], naming: Naming,
-    history: History, now_s: float,
-) -> Iterable[Candidate]:
-    for seat in seats:
+    for seat in table.departed:
         for member in seat.holders:
-            yield Candidate(
+            candidate = Candidate(
                 seat=seat,
                 member=member,
                 attribution=history.members.attribution(seat.key, member.member_id),
@@ -326,6 +310,12 @@ def _candidates(
                 issues_scoped=naming.issues_scoped,
                 now_s=now_s,
             )
+            finding = first_hit(candidate)
+            if finding is not None:
+                kept.append(finding)
+            else:
+                removals.append(_removal(candidate))
+    return tuple(removals), tuple(kept)
 
 
 def _removal(c: Candidate) -> Removal:

@@ -3,8 +3,7 @@
 * A protocol: how its session timeout is set, and by which call a static member is removed. `kafka.describe` describes
   its groups. Whether a group has settled needs no protocol: one that has epochs has settled when they are equal
   (`GroupView.is_settled`).
-* A role: what the pods of a StaticGroup are to Kafka, by which key a described member shows its seat, and in which
-  groups it may be. Everything else works on seats.
+* A role: what the pods of a StaticGroup are to Kafka, and in which groups they may be.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 from ..api.protocols import GroupProtocol, ProtocolChoice, RoleChoice
 from ..api.resources.client import ClientType
 from ..api.resources.staticgroup import StaticGroupSpec
-from .group import GroupType, GroupView, KafkaProblem, LeaveCall, MemberView
+from .group import GroupType, GroupView, KafkaProblem, LeaveCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +74,7 @@ STREAMS: Final = Protocol(
     group_setting="streams.session.timeout.ms",
 )
 SHARE: Final = Protocol(group_type=GroupType.SHARE)
+_NONE: Final = Protocol(group_type=GroupType.ABSENT)
 
 PROTOCOLS: Final[Mapping[GroupType, Protocol]] = MappingProxyType(
     {protocol.group_type: protocol for protocol in (CLASSIC, CONSUMER, STREAMS, SHARE)}
@@ -89,8 +89,8 @@ def protocol_in_force(choice: ProtocolChoice, group: GroupView | KafkaProblem) -
     chosen = chosen_by(choice)
     if chosen is not None or not isinstance(group, GroupView) or not group.members:
         return chosen
-    found = PROTOCOLS.get(group.group_type)
-    return found if found is not None and found.prefix else None
+    found = protocol_of(group)
+    return found if found.prefix else None
 
 
 def chosen_by(choice: ProtocolChoice) -> Protocol | None:
@@ -98,22 +98,9 @@ def chosen_by(choice: ProtocolChoice) -> Protocol | None:
     return next((p for p in PROTOCOLS.values() if p.chosen_by is choice), None)
 
 
-def leaves_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
-    """Return the call that removes static members of a group as described; None when none does."""
-    protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
-    return protocol.leaves_by if protocol is not None else None
-
-
-def released_by(group: GroupView | KafkaProblem) -> LeaveCall | None:
-    """Return the call by which a static member of this group leaves for a while; None when it need not or cannot."""
-    protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
-    return protocol.released_by if protocol is not None else None
-
-
-def reported_as(group: GroupView | KafkaProblem) -> GroupProtocol | None:
-    """Return the protocol that a group as described has; None when it says nothing."""
-    protocol = PROTOCOLS.get(group.group_type) if isinstance(group, GroupView) else None
-    return protocol.reported_as if protocol is not None else None
+def protocol_of(group: GroupView | KafkaProblem) -> Protocol:
+    """Return the protocol of a group as described; one that is called nothing and serves no call where it has none."""
+    return PROTOCOLS.get(group.group_type, _NONE) if isinstance(group, GroupView) else _NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +123,6 @@ class Role:
     client: ClientType
     singular: str = "consumer"
     protocol: ProtocolChoice | None = None
-
-    def key_of(self, member: MemberView) -> str | None:
-        """Return the key of the seat that a member holds, its group.instance.id (KIP-345); None for a dynamic one."""
-        return member.instance_id
 
     def may_be_in(self, group: GroupView) -> bool:
         """True when the members of a group may be of this role.

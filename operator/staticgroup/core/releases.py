@@ -42,7 +42,7 @@ from .guards import (
     unscoped,
 )
 from .ids.naming import Naming, is_scope_refused
-from .protocols import released_by, role_of
+from .protocols import protocol_of, role_of
 from .seats import Seat, Standing, holders_of
 from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
 
@@ -96,13 +96,12 @@ class Crash(Candidate):
         known = self.seat.memory.crash
         if known is not None and known.member_id == self.member.member_id and known.is_over >= self.is_over:
             return known
-        ended_at_s = max(end.finished_at_s for end in self.ends)
-        return CrashRecord(member_id=self.member.member_id, ended_at_s=ended_at_s, is_over=self.is_over)
+        return CrashRecord(member_id=self.member.member_id, ended_at_s=self.ended_at_s, is_over=self.is_over)
 
     @property
-    def ended_at(self) -> str:
-        """When the last of the runs ended by the node's clock, as RFC 3339 in UTC."""
-        return _as_rfc3339(max(end.finished_at_s for end in self.ends))
+    def ended_at_s(self) -> float:
+        """When the last of the runs ended by the node's clock, seconds since the Unix epoch."""
+        return max(end.finished_at_s for end in self.ends)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +131,12 @@ def find_crashes(
     -----
     A member whose process may live is left alone once its session would have expired since the last end: then it lives.
     """
-    role, by = role_of(spec), released_by(group)
+    by = protocol_of(group).released_by
     live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)
     pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
-    if not pods or by is None or not role.may_be_in(group):
+    if not pods or by is None or not role_of(spec).may_be_in(group):
         return ()
-    held, session_s = holders_of(role, group), _session_s(snapshot, group)
+    held, session_s = holders_of(group), _session_s(snapshot, group)
     found = []
     for key, ordinal in expected.items():
         pod, members = pods.get(f"{naming.schemes[0].workload_name}-{ordinal}"), held.get(key)
@@ -147,12 +146,17 @@ def find_crashes(
         if since_s is None or not _may_be_over(runs, members[0], since_s):
             continue
         crash = Crash(
-            seat=_seat(naming, key, pod, tuple(members), history), member=members[0], group=group, spec=spec,
+            seat=Seat(
+                key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name,
+                pod_names=naming.pod_names_of(key), standing=Standing.LOCKED_OUT, holders=tuple(members),
+                memory=history.seats.get(key, NOTHING_REMEMBERED),
+            ),
+            member=members[0], group=group, spec=spec,
             snapshot=snapshot, attribution=history.members.attribution(key, members[0].member_id), history=history,
             is_scoped=naming.is_scoped(key) and not is_scope_refused(naming.scope, snapshot),
             issues_scoped=naming.issues_scoped, now_s=now_s, by=by, pod=pod, runs=runs, member_since_s=since_s,
         )  # fmt: skip
-        if crash.is_over or now_s <= max(end.finished_at_s for end in crash.ends) + session_s + MARGIN_S:
+        if crash.is_over or now_s <= crash.ended_at_s + session_s + MARGIN_S:
             found.append(crash)
     return tuple(found)
 
@@ -182,13 +186,6 @@ def _may_be_over(runs: tuple[ContainerEnd, ...], member: MemberView, since_s: fl
 def _is_over(runs: tuple[ContainerEnd, ...], since_s: float) -> bool:
     """True when a member was described well before a run of each container ended that can hold its id."""
     return bool(runs) and all(run.end is not None and since_s + MARGIN_S < run.end.finished_at_s for run in runs)
-
-
-def _seat(naming: Naming, key: str, pod: KnownPod, members: tuple[MemberView, ...], history: History) -> Seat:
-    return Seat(
-        key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name, pod_names=naming.pod_names_of(key),
-        standing=Standing.LOCKED_OUT, holders=members, memory=history.seats.get(key, NOTHING_REMEMBERED),
-    )
 
 
 def process_may_live(c: Crash) -> Hit | None:
@@ -320,8 +317,8 @@ def with_crashes(seats: Mapping[str, SeatMemory], crashes: Iterable[Crash]) -> M
 
 def _session_s(snapshot: Snapshot, group: GroupView) -> float:
     """Return the longest that a session of the group may last, as far as it is known."""
-    bounds = snapshot.bounds.of(group.group_type) if snapshot.bounds is not None else None
-    known_ms = (bounds.group_ms or bounds.max_ms) if bounds is not None else None
+    bounds = snapshot.bounds.of(group.group_type)
+    known_ms = bounds.group_ms or bounds.max_ms
     return known_ms / 1000 if known_ms is not None else SESSION_MAX_S
 
 
@@ -338,7 +335,8 @@ def _first_hit(crash: Crash, guards: tuple[Rule, ...]) -> Hit | None:
 def _release(c: Crash) -> Release:
     entry = ReleaseEntry(member_id=c.member.member_id, instance_id=c.seat.key)
     ids = ", ".join(end.container_id for end in c.ends)
-    evidence = f"pod {c.pod.pod_name} uid {c.pod.uid}: {ids} ended at {c.ended_at}, and the member was described before"
+    ended_at = _as_rfc3339(c.ended_at_s)
+    evidence = f"pod {c.pod.pod_name} uid {c.pod.uid}: {ids} ended at {ended_at}, and the member was described before"
     return Release(entry=entry, by=c.by, ordinal=c.seat.ordinal, pod=c.pod, ends=c.ends, evidence=evidence)
 
 

@@ -161,33 +161,30 @@ def build_seat_table(
     expected: ids that the workload calls for, each with its ordinal. group: described completely.
     history: of earlier rounds. now_s: seconds since the Unix epoch.
     """
-    held = holders_of(role, group)
+    held = holders_of(group)
     reading = _Reading(group, snapshot, history, now_s)
     seats = [
         reading.wanted(key, ordinal, f"{naming.schemes[0].workload_name}-{ordinal}", held.get(key, ()))
         for key, ordinal in expected.items()
     ]
-    seats += _departed(naming, expected, held, reading)
-    seats += _vacated(naming, expected, held, reading)
-    unknown = (key for key in sorted(held) if key not in expected and naming.ordinal_of(key) is None)
-    foreign = (m for key in unknown for m in _sorted(held[key]))
-    dynamic = sorted((m for m in group.members if role.key_of(m) is None), key=lambda m: m.member_id)
+    foreign: list[MemberView] = []
+    for key in sorted(held.keys() - expected.keys()):
+        if naming.ordinal_of(key) is None:
+            foreign += _sorted(held[key])
+        else:
+            seats.append(reading.departed(key, naming, held[key]))
+    seats += reading.vacated(naming, expected, held)
+    dynamic = sorted((m for m in group.members if m.instance_id is None), key=lambda m: m.member_id)
     return SeatTable(seats=tuple(seats), foreign=tuple(foreign), dynamic=tuple(dynamic), role=role)
 
 
-def holders_of(role: Role, group: GroupView) -> dict[str, list[MemberView]]:
-    """Return who holds each key, in the order of the reading."""
+def holders_of(group: GroupView) -> dict[str, list[MemberView]]:
+    """Return who holds each id, its group.instance.id (KIP-345), in the order of the reading."""
     held: dict[str, list[MemberView]] = {}
     for member in group.members:
-        key = role.key_of(member)
-        if key is not None:
-            held.setdefault(key, []).append(member)
+        if member.instance_id is not None:
+            held.setdefault(member.instance_id, []).append(member)
     return held
-
-
-def is_departed(naming: Naming, expected: Mapping[str, int], instance_id: str) -> bool:
-    """True for an id that this StaticGroup may have issued and that the workload does not call for (any more)."""
-    return instance_id not in expected and naming.ordinal_of(instance_id) is not None
 
 
 def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
@@ -266,19 +263,12 @@ class _Reading:
             return -1.0
         return self.now_s - pod.ready_since_s
 
-    def departed(
-        self, key: str, ordinals: Sequence[int], pod_names: tuple[str, ...], holders: Sequence[MemberView]
-    ) -> Seat:
-        """Return a seat that somebody holds and nobody wants.
-
-        Parameters
-        ----------
-        ordinals, pod_names: every one whose pod may hold the id.
-        """
-        before = self.history.seats.get(key, NOTHING_REMEMBERED)
+    def departed(self, key: str, naming: Naming, holders: Sequence[MemberView]) -> Seat:
+        """Return a seat that somebody holds and nobody wants."""
+        before, pod_names = self.history.seats.get(key, NOTHING_REMEMBERED), naming.pod_names_of(key)
         return Seat(
             key=key,
-            ordinal=ordinals[0],
+            ordinal=naming.ordinals_of(key)[0],
             pod_name=pod_names[0],
             pod_names=pod_names,
             standing=Standing.DEPARTED,
@@ -290,10 +280,18 @@ class _Reading:
             ),
         )
 
-    def vacated(self, key: str, ordinal: int, pod_name: str, record: RemovalRecord) -> Seat:
-        """Return a seat that was removed and is not wanted again."""
-        memory = SeatMemory(removal=self._verified(record))
-        return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=Standing.VACATED, memory=memory)
+    def vacated(self, naming: Naming, keys: Collection[str], held: Collection[str]) -> Iterable[Seat]:
+        """Yield the seats that were removed and that neither the workload (`keys`) nor a member has again."""
+        for key, memory in sorted(self.history.seats.items()):
+            ordinal = naming.ordinal_of(key)
+            if memory.removal is not None and key not in keys and (key not in held or ordinal is None):
+                yield Seat(
+                    key=key,
+                    ordinal=int(ordinal) if ordinal is not None else -1,
+                    pod_name=naming.pod_names_of(key)[0] if ordinal is not None else "",
+                    standing=Standing.VACATED,
+                    memory=SeatMemory(removal=self._verified(memory.removal)),
+                )
 
     def _settled(self, record: ReleaseRecord | None, holders: Iterable[MemberView]) -> ReleaseRecord | None:
         """Advance the verification of a release by one reading: the member has left, or another one holds the seat."""
@@ -354,24 +352,6 @@ class _Reading:
         if record.absent_since_s is not None and now_s - record.absent_since_s < COORDINATOR_CHANGE_SETTLE_S:
             return record
         return replace(record, settled_at_s=now_s)
-
-
-def _departed(
-    naming: Naming, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
-) -> Iterable[Seat]:
-    for key in sorted(held):
-        if is_departed(naming, expected, key):
-            yield reading.departed(key, naming.ordinals_of(key), naming.pod_names_of(key), held[key])
-
-
-def _vacated(
-    naming: Naming, expected: Mapping[str, int], held: Mapping[str, Sequence[MemberView]], reading: _Reading
-) -> Iterable[Seat]:
-    for key, memory in sorted(reading.history.seats.items()):
-        ordinal = naming.ordinal_of(key)
-        if memory.removal is not None and key not in expected and (key not in held or ordinal is None):
-            pod_name = naming.pod_names_of(key)[0] if ordinal is not None else ""
-            yield reading.vacated(key, int(ordinal) if ordinal is not None else -1, pod_name, memory.removal)
 
 
 def _sorted(members: Iterable[MemberView]) -> list[MemberView]:

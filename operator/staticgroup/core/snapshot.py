@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from ..api.ordinals import Ordinals
 from .absences.samples import Cause, Reservoir
 from .evidence.chain import KnownPod
+from .findings import Obstacle
 from .group import BrokerBounds, GroupView, KafkaProblem
-from .ids.collisions import Collision
 from .members.memory import SETTLE_MIN_S, Members, Sight
 from .timeouts.desired import Advice, TimeoutHysteresis
 from .timeouts.group_config import GroupConfigRecord
@@ -99,7 +99,7 @@ class Snapshot:
     group: GroupView | KafkaProblem
     workload_problem: str = ""
     is_workload_unfit: bool = False
-    bounds: BrokerBounds | None = None
+    bounds: BrokerBounds = field(default_factory=BrokerBounds)
     created_at_s: float = 0.0
     age_s: float = 0.0
     known: tuple[KnownPod, ...] = ()
@@ -112,7 +112,7 @@ class Snapshot:
     cluster_uid: str = ""
     overlaps: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
-    collisions: tuple[Collision, ...] = ()
+    collisions: tuple[Obstacle, ...] = ()
     policy_served: bool = True
     webhook_served: bool = False
     advice: Advice | None = None

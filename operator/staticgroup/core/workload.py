@@ -92,7 +92,6 @@ class WorkloadView:
     start: int = 0
     update_strategy: str = "RollingUpdate"
     partition: int = 0
-    pod_management_policy: str = "OrderedReady"
     current_revision: str = ""
     update_revision: str = ""
     status_replicas: int = 0
@@ -103,7 +102,6 @@ class WorkloadView:
     termination_grace_s: int = 30
     containers: tuple[ContainerBudget, ...] = ()
     init_container_count: int = 0
-    host_pid: bool = False
     agent_names: tuple[str, ...] = ()
 
     @property

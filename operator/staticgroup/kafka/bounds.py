@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from ..core.group import BrokerBounds, SessionBounds
 from ..core.protocols import PROTOCOLS
 from .calls.settings import BROKER_RESOURCE, GROUP_RESOURCE, alter_group_config, describe_configs
-from .errors import Code, problem_of, refusal_by
+from .errors import Code, refusal_by
 from .pool import Attempt, ClusterPool
 from .wire import Api
 
@@ -31,7 +31,7 @@ BROKER_KEYS = tuple(dict.fromkeys(k for ends in (*_ENDS_OF_SESSIONS.values(), *_
 
 
 def bounds_of(group_id: str) -> Attempt[BrokerBounds]:
-    """Return the attempt to read the bounds; None where none is shown, with the missing rights in `problems`."""
+    """Return the attempt to read the bounds; None where none is shown."""
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> BrokerBounds:
         node, connection = await pool.coordinator(group_id, deadline_s)
@@ -62,11 +62,6 @@ def bounds_of(group_id: str) -> Attempt[BrokerBounds]:
         stored = {key: number(key) for key in GROUP_KEYS if key in own}
         return BrokerBounds(
             sessions=sessions,
-            problems=tuple(
-                problem_of(Api.DESCRIBE_CONFIGS, a.error_code, group_id=group_id, principal=pool.settings.principal)
-                for a in answers
-                if a.error_code != Code.NONE
-            ),
             stored={key: value for key, value in stored.items() if value is not None},
             limits={key: (low, high) for key, (low, high) in ends.items() if low is not None and high is not None},
         )

@@ -21,7 +21,6 @@ from ..core.issuance import Issuance, issue, wanted_by
 from ..core.members.memory import SETTLE_MIN_S, Sight, watch_under
 from ..core.members.node_gone import NodeLifecycle
 from ..core.plan import Survey, survey
-from ..core.protocols import role_of
 from ..core.seats import Seat
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.timeouts.desired import Advice
@@ -246,7 +245,7 @@ class Gatherer:
             or may_share_group(self.stores, group, i.namespace, i.pod_name.rpartition("-")[0]),
         )
         return await gatherer.gather(
-            group.metadata.namespace, naming, role_of(spec), described.group, memory.history.members,
+            group.metadata.namespace, naming, described.group, memory.history.members,
             described_at_s=described.monotonic_s, dated_at_s=described.at_s, took_s=described.took_s,
             brokers=self._brokers(group, memory), ids_since_s=self._ids_since_s(group, spec, naming),
         )
@@ -339,7 +338,7 @@ class Gatherer:
 
     async def _bounds(
         self, settings: ConnectionSettings | KafkaProblem, spec: StaticGroupSpec, memory: Memory
-    ) -> BrokerBounds | None:
+    ) -> BrokerBounds:
         """Return the broker's bounds, read again every few minutes."""
         now_s = self.monotonic_s()
         if isinstance(settings, KafkaProblem) or now_s - memory.bounds_read_at_s < BOUNDS_MAX_AGE_S:

@@ -13,7 +13,6 @@ from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
 from ..core.members.memory import Members, Sight, began_s, watch_under, without_ended
 from ..core.members.node_gone import NodeLifecycle, machine_of, may_be_gone
-from ..core.protocols import Role
 from ..core.seats import holders_of
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore
@@ -40,7 +39,7 @@ class SightGatherer:
     clock_ahead_s: Callable[[], float]
 
     async def gather(
-        self, namespace: str, naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members,
+        self, namespace: str, naming: Naming, group: GroupView | KafkaProblem, members: Members,
         *, described_at_s: float, dated_at_s: float, brokers: str, took_s: float = 0.0, ids_since_s: float = 0.0,
     ) -> Sight:
         """Return what is known after one describe, once the pod watch has passed a consistent read behind it.
@@ -56,7 +55,7 @@ class SightGatherer:
         -----
         The read is made only where a member is described for the first time.
         """
-        new = _newcomers(naming, role, group, members)
+        new = _newcomers(naming, group, members)
         has_passed = bool(new) and await self.pods.reach_present(namespace)
         doubtful = tuple(self._suspects_of(namespace, naming, members, ids_since_s))
         watch = self.pods.watch(namespace)
@@ -178,11 +177,11 @@ class SightGatherer:
                 yield suspect.uid
 
 
-def _newcomers(naming: Naming, role: Role, group: GroupView | KafkaProblem, members: Members) -> dict[str, MemberView]:
+def _newcomers(naming: Naming, group: GroupView | KafkaProblem, members: Members) -> dict[str, MemberView]:
     """Return our members that were not described before, by id; none for an id that several members have."""
     if isinstance(group, KafkaProblem):
         return {}
-    held = ((i, found) for i, found in holders_of(role, group).items() if naming.is_own(i))
+    held = ((i, found) for i, found in holders_of(group).items() if naming.is_own(i))
     alone = ((i, found[0]) for i, found in held if len(found) == 1)
     return {i: m for i, m in alone if members.attribution(i, m.member_id) is None}
 

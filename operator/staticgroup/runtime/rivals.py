@@ -11,7 +11,8 @@ from ..api.protocols import ProtocolChoice
 from ..api.resources.client import ClientType
 from ..api.resources.injected import InjectedMethod
 from ..api.resources.staticgroup import Mode, StaticGroup
-from ..core.ids.collisions import Collision, claim, collision
+from ..core.findings import Obstacle
+from ..core.ids.collisions import claim, collision
 from ..core.ids.naming import Naming
 from ..core.ids.overlap import share_an_id
 from ..core.ids.schemes import resolved_template, schemes_from, schemes_of, wanted_scheme
@@ -37,7 +38,7 @@ class Rivals:
 
     overlaps: tuple[str, ...] = ()
     prior_claims: tuple[str, ...] = ()
-    collisions: tuple[Collision, ...] = ()
+    collisions: tuple[Obstacle, ...] = ()
     asked_by_others_ms: int = 0
     unheard: tuple[str, ...] = ()
 
@@ -144,7 +145,7 @@ def _carriers(
     }
 
 
-def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Collision, ...]:
+def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Obstacle, ...]:
     """Return what others of the same workload would write into its pods; a workload of another kind shares no pod.
 
     One id may serve several Kafka groups: where another StaticGroup makes the same ids, both write the same.

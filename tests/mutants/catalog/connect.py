@@ -12,10 +12,11 @@ CONNECT = tuple(
     mutant(name, path, tests, *changes)
     for path, tests, name, *changes in (
         (
-            "core/protocols.py",
+            "core/seats.py",
             _WORKERS,
             "a worker without an id holds a seat",
-            ("        return member.instance_id\n", "        return member.instance_id or member.member_id\n"),
+            ("        if member.instance_id is not None:\n", "        if True:\n"),
+            ("held.setdefault(member.instance_id, [])", "held.setdefault(member.instance_id or member.member_id, [])"),
         ),
         (
             "core/protocols.py",
@@ -72,13 +73,13 @@ CONNECT = tuple(
             "core/group.py",
             _WORKERS,
             "delay advised against while a worker is dynamic",
-            ("m.instance_id is not None and _is_whole(m.worker)", "_is_whole(m.worker)"),
+            ("m.instance_id is not None and m.worker is not None", "m.worker is not None"),
         ),
         (
             "core/group.py",
             _WORKERS,
             "delay advised against while an increment is stored",
-            ("m.instance_id is not None and _is_whole(m.worker)", "m.instance_id is not None"),
+            (" and m.worker is not None and m.worker.is_whole for m", " for m"),
         ),
         (
             "core/group.py",

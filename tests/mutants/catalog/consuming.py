@@ -48,7 +48,7 @@ CLOSED = tuple(
         ("member of a running pod taken for one that stayed", ("bool(was.carriers) and not now.carriers", "True")),
         ("leaves on closing counted once", ("found.count + 1 if found is not None else 1", "1")),
         ("longest of several sessions believed", ("min(pod.session_timeouts_ms, default=0)", "max(pod.session_timeouts_ms, default=0)")),
-        ("session of a KIP-848 group not known to be", ("(bounds.group_ms or 0) / 1000", "0.0")),
+        ("session of a KIP-848 group not known to be", ("(snapshot.bounds.of(group.group_type).group_ms or 0) / 1000", "0.0")),
         ("no margin before the end of a session", ("session_s - MARGIN_S", "session_s")),
     )
 )

@@ -80,7 +80,7 @@ ROLE_OF_STREAMS = (
         "ghost of a group that its role cannot be in released",
         "core/releases.py",
         RELEASES,
-        (" or not role.may_be_in(group):\n", ":\n"),
+        (" or not role_of(spec).may_be_in(group):\n", ":\n"),
     ),
     mutant("call of a removal not handed on", "runtime/executor.py", APPLICATIONS, ("[r.entry for r in action.removals], action.by)", "[r.entry for r in action.removals])")),
     mutant("call of a release not handed on", "runtime/executor.py", APPLICATIONS, ("release.entry, release.by)", "release.entry)")),

@@ -24,7 +24,7 @@ RECORD = RemovalRecord(instance_id=id_of(2), member_id="m2", coordinator=COORDIN
     "snapshot",
     [
         departure(),
-        departure(workload=None, bounds=None, overlaps=("shop/twin",)),
+        departure(workload=None, overlaps=("shop/twin",)),
         departure(group=KafkaProblem(kind=KafkaProblemKind.NOT_AUTHORIZED, message="m", missing_acl="READ")),
         departure(chains={id_of(2): (known_pod(state=PodState.SUSPECT), known_pod(uid="u9"))}),
         departure(group=group(member(0, member_epoch=-2), group_epoch=4, assignment_epoch=3)),

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from staticgroup.api.ordinals import Ordinals
-from staticgroup.api.resources.memory import StatusMemory
+from staticgroup.api.resources.memory import SETTLING_MAX, StatusMemory
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.group import LeaveOutcome
-from staticgroup.core.outcomes import REMOVALS_MAX, with_outcomes
+from staticgroup.core.outcomes import with_outcomes
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory
 from staticgroup.core.status.memory import history_from, is_of, wire_injected, wire_issued, wire_members, wire_settling
@@ -60,11 +60,11 @@ def test_removals_are_bounded_and_the_unsettled_ones_are_kept() -> None:
             instance_id=id_of(n + 10), member_id=f"m{n}", coordinator=COORDINATOR, acknowledged_at_s=NOW_S - n,
             settled_at_s=None if n == 99 else NOW_S,
         )
-        for n in range(REMOVALS_MAX)
+        for n in range(SETTLING_MAX)
     )
     (action,) = plan(spec(), departure(), history(), NOW_S).actions
     after = with_outcomes(history(removals=old), action.removals, [LeaveOutcome.REMOVED], COORDINATOR, NOW_S)
-    assert len(after.removals) == REMOVALS_MAX
+    assert len(after.removals) == SETTLING_MAX
     kept = {r.instance_id for r in after.removals}
     assert {id_of(2), id_of(109)} <= kept
     assert id_of(108) not in kept

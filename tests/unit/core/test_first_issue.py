@@ -11,8 +11,9 @@ from staticgroup.api.identifiers import IdScheme
 from staticgroup.api.ordinals import Ordinals
 from staticgroup.api.reasons import Reason
 from staticgroup.core.evidence.chain import PodState
+from staticgroup.core.findings import Obstacle
 from staticgroup.core.group import KafkaProblem, KafkaProblemKind, MemberView
-from staticgroup.core.ids.first_issue import Obstacle, obstacle_to_first_ids
+from staticgroup.core.ids.first_issue import obstacle_to_first_ids
 from staticgroup.core.snapshot import Snapshot
 from unit.core.plans import present
 

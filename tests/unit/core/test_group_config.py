@@ -247,7 +247,7 @@ def test_lowered_value_shortens_no_member_that_is_away_and_is_in_force_at_once()
 def test_nothing_is_set_while_the_group_or_its_bounds_cannot_be_read() -> None:
     problem = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="no broker answered")
     assert planned(of=problem).write is None
-    t = timeout_of(spec().session_timeout, workload(2), protocols.CONSUMER, None, writes=True)
+    t = timeout_of(spec().session_timeout, workload(2), protocols.CONSUMER, BrokerBounds(), writes=True)
     assert (t.group_config.target_ms, t.group_config.write) == (None, None)
 
 

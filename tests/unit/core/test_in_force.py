@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from staticgroup.api.resources.status import StaticGroupStatus
 from staticgroup.core.evidence.chain import PodState, fold
-from staticgroup.core.group import GroupType, GroupView, KafkaProblem, KafkaProblemKind
+from staticgroup.core.group import BrokerBounds, GroupType, GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import plan
 from staticgroup.core.snapshot import Snapshot
@@ -128,7 +128,7 @@ def test_variable_that_the_template_sets_for_a_kip_848_client_is_in_force_nowher
 
 def test_group_setting_that_cannot_be_read_is_not_replaced_by_what_pods_show() -> None:
     described = group(member(0), group_type=GroupType.CONSUMER)
-    assert shown(world(60_000, group=described, bounds=None), groupProtocol="Auto") == (None, None, None, 1, None)
+    assert shown(world(60_000, group=described, bounds=BrokerBounds()), groupProtocol="Auto") == (None, None, None, 1, None)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_message_holds_no_count_of_time() -> None:
             {"sessionTimeout": {"seconds": 600}},
         ]
     ),
-    st.none() | st.just(WIDE) | st.just(broker_bounds()),
+    st.just(BrokerBounds()) | st.just(WIDE) | st.just(broker_bounds()),
 )
 def test_every_world_has_a_status_that_the_resource_accepts(pods, kind, protocol, wish, bounds) -> None:
     described: GroupView | KafkaProblem = (

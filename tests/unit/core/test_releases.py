@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api.reasons import Reason
 from staticgroup.api.resources.status import IssueKind
 from staticgroup.core.evidence.chain import ContainerEnd, KnownPod
+from staticgroup.core.findings import Obstacle
 from staticgroup.core.findings.issues import findings_of_seats
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
 from staticgroup.core.guards import Guard
-from staticgroup.core.ids.collisions import Collision
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.plan import plan
 from staticgroup.core.releases import MARGIN_S, ReleaseGuard
@@ -91,7 +92,7 @@ def test_group_is_described_again_soon_after_a_release() -> None:
 NEVER_SEEN = history(members=members(attributions={}))
 """As after a restart of the operator."""
 SLOW = end(doubt="the clock of node n1 is ahead")
-COLLISION = Collision(other="shop/other", sentence="both write INSTANCE_ID", remedy="change one")
+COLLISION = Obstacle(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence="both write INSTANCE_ID", remedy="change one")
 TWICE = group(
     member(0, member_epoch=5), member(0, "m0x", member_epoch=5), member(1, member_epoch=5),
     group_type=GroupType.CONSUMER, group_epoch=5, assignment_epoch=5,

@@ -11,6 +11,7 @@ from staticgroup.api.reasons import Reason
 from staticgroup.api.resources.staticgroup import SessionTimeout
 from staticgroup.api.resources.status import TimeoutSource
 from staticgroup.core import protocols
+from staticgroup.core.group import BrokerBounds
 from staticgroup.core.timeouts.bounds import ASSUMED_MAX_MS, ASSUMED_MIN_MS
 from staticgroup.core.timeouts.desired import STEP_MS, Advice, structural_need_ms
 from staticgroup.core.workload import ContainerBudget, WorkloadView
@@ -67,7 +68,7 @@ def test_injected_value_is_always_inside_the_brokers_bounds(asked, view, bounds)
 @settings(deadline=None)
 @given(asked=session_timeouts, view=workloads)
 def test_unreadable_bounds_are_assumed_narrow_enough_for_every_vendor(asked, view) -> None:
-    chosen = timeout_of(asked, view, protocols.CLASSIC, None)
+    chosen = timeout_of(asked, view, protocols.CLASSIC, BrokerBounds())
     assert chosen.inject_ms is not None
     assert ASSUMED_MIN_MS <= chosen.inject_ms <= ASSUMED_MAX_MS
     assert chosen.reason is not Reason.TIMEOUT_FITS

@@ -38,7 +38,7 @@ def timeout_of(
     wish: SessionTimeout,
     view: WorkloadView | None,
     protocol: Protocol | None,
-    bounds: BrokerBounds | None,
+    bounds: BrokerBounds,
     *,
     absences: Mapping[Cause, Reservoir] | None = None,
     advice: Advice | None = None,

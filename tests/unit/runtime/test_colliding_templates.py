@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from staticgroup.core.injection import TEMPLATES_MAX
+from staticgroup.api.resources.memory import TEMPLATES_MAX
 from unit.core.builders import ended
 
 from .operator_world import OperatorWorld, static_group

@@ -156,7 +156,11 @@ def fold(
     A certificate is stable: later versions never take it back. Ids only accumulate. A session timeout may follow an
     annotation, which a container reads when it starts.
     """
-    base = known or _begun(version, from_birth=from_birth, now_s=now_s)
+    base = known or KnownPod(
+        namespace=version.namespace, pod_name=version.name, uid=version.uid, instance_ids=frozenset(), node_name="",
+        state=PodState.LIVE, since_s=now_s, resource_version=version.resource_version, from_birth=from_birth,
+        created_at_s=version.created_at_s, ids_are_fixed=version.ids_are_fixed,
+    )  # fmt: skip
     is_under_way = bool(base.started_containers) and version.restart_count <= base.restarts
     seen = replace(
         base,
@@ -200,15 +204,6 @@ def fold(
 def _shared(names: frozenset[str]) -> frozenset[str]:
     """Return one and the same set for equal ones, as for the containers of all pods of a workload."""
     return names
-
-
-def _begun(version: PodVersion, *, from_birth: bool, now_s: float) -> KnownPod:
-    """Return what is known of a new UID before its first version is folded."""
-    return KnownPod(
-        namespace=version.namespace, pod_name=version.name, uid=version.uid, instance_ids=frozenset(), node_name="",
-        state=PodState.LIVE, since_s=now_s, resource_version=version.resource_version, from_birth=from_birth,
-        created_at_s=version.created_at_s, ids_are_fixed=version.ids_are_fixed,
-    )  # fmt: skip
 
 
 def died(known: KnownPod, proof: Certificate) -> KnownPod:

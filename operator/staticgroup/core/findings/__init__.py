@@ -69,6 +69,15 @@ class Finding:
         return f"{self.sentence}{' ' if self.sentence.endswith('.') else '; '}{self.remedy}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why pods do not get what they should: a reason of Injected, a sentence and what to do, without a full stop."""
+
+    reason: Reason
+    sentence: str
+    remedy: str
+
+
 def ended(text: str) -> str:
     """End a text with a full stop."""
     return text if text.endswith(".") else f"{text}."

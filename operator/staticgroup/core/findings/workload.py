@@ -15,14 +15,13 @@ from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind
 from ..evidence.chain import PodState
-from ..ids.collisions import Collision
 from ..ids.naming import ordinal_of_pod
 from ..injection import InjectionPlan, InjectionVerdict
 from ..plan import Plan
 from ..protocols import role_of
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
-from . import Finding, ended
+from . import Finding, Obstacle, ended
 
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
@@ -153,8 +152,8 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
         return None
     return Finding(
         kind=ConditionType.INJECTED,
-        reason=Reason.AGENT_NOT_INJECTED,
-        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.cause}",
+        reason=found.reason,
+        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.sentence}",
         remedy=remedies.make_room_for_agent(found.remedy),
     )
 
@@ -173,10 +172,10 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     return f"There is no {spec.workload_ref.kind}, so no pod is expected; {running}"
 
 
-def collided(kind: ConditionType, found: Collision) -> Finding:
+def collided(kind: ConditionType, found: Obstacle) -> Finding:
     """Say that two StaticGroups write one place of the same pods."""
     sentence, remedy = f"{found.sentence}; neither removes members.", f"{found.remedy[0].upper()}{found.remedy[1:]}."
-    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
+    return Finding(kind=kind, reason=found.reason, sentence=sentence, remedy=remedy)
 
 
 def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:

@@ -6,31 +6,18 @@ The latter make no id in common, so another template changes nothing: the field 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ...api.injection import env_entries, env_suffixes, instance_id_annotation
+from ...api.reasons import Reason
 from ...api.resources.client import TAKES_ENV, Client, ClientType
 from ...api.resources.staticgroup import Mode, StaticGroupSpec
+from ..findings import Obstacle
 from ..workload import ContainerBudget, consumer_container
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Collision:
-    """Something of the pods that two StaticGroups write.
-
-    Parameters
-    ----------
-    other: namespace/name of the other StaticGroup. sentence, remedy (the field to change): without a full stop.
-    """
-
-    other: str
-    sentence: str
-    remedy: str
 
 
 def collision(
     mine: Client, theirs: Client, *, other: str, containers: Sequence[ContainerBudget]
-) -> Collision | None:
+) -> Obstacle | None:
     """Tell what two StaticGroups of one StatefulSet would both write, and each field to change; None for nothing.
 
     Parameters
@@ -60,7 +47,7 @@ def collision(
     if {mine.type, theirs.type}.isdisjoint(TAKES_ENV):
         first, which = "set spec.client.type of one of them to Custom, and ", "that one"
     remedy = f"{first}give the entries of spec.client.env of {which} {' and '.join(fields)} of their own"
-    return Collision(other=other, sentence=sentence, remedy=remedy)
+    return Obstacle(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
 
 
 def claim(theirs: StaticGroupSpec, *, other: str, has_issued: bool) -> str:

@@ -7,28 +7,19 @@ no pod has an id by this StaticGroup, its group shows whether ids would fence an
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Final
 
 from ...api.identifiers import IdScheme
 from ...api.ordinals import Ordinals
 from ...api.reasons import Reason
 from ..evidence.chain import PodState
+from ..findings import Obstacle
 from ..group import GroupView, MemberView
 from ..snapshot import Snapshot
 from .naming import Naming
 
 _NAMED_MAX: Final = 3
 """Members that a sentence names."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacle:
-    """Why no id is issued yet: a reason of Injected, a sentence, and what to do, both without a full stop."""
-
-    reason: Reason
-    sentence: str
-    remedy: str
 
 
 def obstacle_to_first_ids(

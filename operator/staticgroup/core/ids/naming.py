@@ -89,24 +89,16 @@ class Naming:
         """
         made: set[str] = set()
         if self.is_brought and not pod.instance_ids and self.schemes:
-            pod = replace(pod, instance_ids=self._of_template(pod))
+            pod = replace(pod, instance_ids=_given_to(self.schemes[0], pod) or frozenset())
         for scheme in self.schemes:
-            ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
-            if ordinal is None:
-                continue
-            for base in _bases(scheme, ordinal) & pod.instance_ids:
+            for base in (_given_to(scheme, pod) or frozenset()) & pod.instance_ids:
                 made.update(base + added for added in scheme.suffixes)
         return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
 
-    def _of_template(self, pod: KnownPod) -> frozenset[str]:
-        ordinal = ordinal_of_pod(self.schemes[0].workload_name, pod.pod_name)
-        return _bases(self.schemes[0], ordinal) if ordinal is not None else frozenset()
-
     def gives(self, pod: KnownPod) -> bool:
         """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
-        scheme = self.schemes[0] if self.schemes else None
-        ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name) if scheme is not None else None
-        return scheme is not None and ordinal is not None and _bases(scheme, ordinal) <= pod.instance_ids
+        given = _given_to(self.schemes[0], pod) if self.schemes else None
+        return given is not None and given <= pod.instance_ids
 
     def own_ids(self, pod: KnownPod) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
@@ -128,18 +120,12 @@ class Naming:
         return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return the ids that the pod of a process with `instance_id` may carry: itself, with and without a suffix."""
-        carried = {instance_id, *self.nearly_carried_as(instance_id)}
+        """Return the ids that the pod of a process with `instance_id` may carry: itself, and what it may append to."""
+        carried = {instance_id}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)
             if ordinal is not None:
                 carried |= _bases(scheme, ordinal)
-        return frozenset(carried)
-
-    def nearly_carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return the ids that the pod of a process with `instance_id` may carry, for any suffix; () when not ours."""
-        carried: set[str] = set()
-        for scheme in self.schemes:
             found = scheme.appended_to(instance_id)
             if found is not None:
                 base = len(instance_id) - len(found[1])
@@ -221,6 +207,12 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
         with suppress(InvalidInstanceIdError):  # the broker refuses it, so no member has it
             bases.add(scheme.base_id(ordinal, env_suffix))
     return frozenset(bases)
+
+
+def _given_to(scheme: IdScheme, pod: KnownPod) -> frozenset[str] | None:
+    """Return the ids that a scheme gives to a pod's name; None to a name without an ordinal."""
+    ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
+    return _bases(scheme, ordinal) if ordinal is not None else None
 
 
 @lru_cache(maxsize=REMEMBERED_MAX)

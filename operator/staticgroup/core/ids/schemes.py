@@ -16,14 +16,9 @@ def wanted_scheme(group: StaticGroup) -> tuple[IdScheme, ...]:
     return schemes_from(group, (template,)) if template is not None else ()
 
 
-def scope_of(group: StaticGroup) -> str | None:
-    """Return what stands for {scope} in the ids of a StaticGroup; None while it was not drawn."""
-    injected = group.status.injected if group.status is not None else None
-    return injected.scope if injected is not None else None
-
-
 def resolved_template(group: StaticGroup) -> str | None:
     """Return the resolved template of a spec; None while it makes no id that a broker takes."""
+    injected = group.status.injected if group.status is not None else None
     with suppress(InvalidInstanceIdError):
         return resolve_template(
             group.spec.template,
@@ -31,7 +26,7 @@ def resolved_template(group: StaticGroup) -> str | None:
             workload_name=group.spec.workload_ref.name,
             group_name=group.metadata.name,
             # A scope that was not drawn yet is nobody else's: no id holds a blank.
-            scope=scope_of(group) or " ",
+            scope=injected.scope if injected is not None else " ",
         )
     return None
 

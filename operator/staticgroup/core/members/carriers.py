@@ -66,9 +66,9 @@ class Attribution:
         return not self.carriers.isdisjoint((UNSEEN, UNATTRIBUTED))
 
 
-def digest_of(member_id: str) -> str:
-    """Return what stands for a member id in a status: the first hex digits of its SHA-256."""
-    return hashlib.sha256(member_id.encode()).hexdigest()[:DIGEST_LENGTH]
+def digest_of(text: str) -> str:
+    """Return what stands for a text in a status, such as a member id: the first hex digits of its SHA-256."""
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
 
 def attribute(

@@ -10,13 +10,12 @@ Karpenter let Node objects go once TerminateInstances had returned, until kubern
 
 from __future__ import annotations
 
-import hashlib
 from enum import StrEnum
 from typing import Final
 
 from ..evidence.chain import KnownPod
 from ..evidence.pod import NodeView
-from .carriers import DIGEST_LENGTH, Suspect
+from .carriers import Suspect, digest_of
 
 CLOUDS: Final = frozenset({"aws", "gce", "azure"})
 """Schemes of spec.providerID whose cloud controller deletes a Node only after its machine."""
@@ -50,7 +49,7 @@ def machine_of(pod: KnownPod, node: NodeView | None) -> str:
         return ""
     is_watched = node.machine_since_s + WATCHED_S <= pod.since_s
     was_taken_over = pod.placed_at_s < node.other_until_s
-    return _digest(node.machine) if is_watched and not was_taken_over else ""
+    return digest_of(node.machine) if is_watched and not was_taken_over else ""
 
 
 def may_be_gone(suspect: Suspect, known: NodeView | None, lifecycle: NodeLifecycle) -> bool:
@@ -61,12 +60,8 @@ def may_be_gone(suspect: Suspect, known: NodeView | None, lifecycle: NodeLifecyc
     known: what this process has seen of the Node of that name, present or gone. None: nothing, so that another machine
         may have taken it over before it went.
     """
-    if known is None or not suspect.machine or suspect.machine != _digest(known.machine):
+    if known is None or not suspect.machine or suspect.machine != digest_of(known.machine):
         return False
     if lifecycle is NodeLifecycle.UNTRUSTED:
         return False
     return lifecycle is not NodeLifecycle.AUTO or suspect.provider in CLOUDS
-
-
-def _digest(machine: str) -> str:
-    return hashlib.sha256(machine.encode()).hexdigest()[:DIGEST_LENGTH]

@@ -5,7 +5,6 @@ Losing it must never remove a live member: then every member of the group may be
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from ...api.resources.injected import InjectedMethod, InjectedStatus
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.samples import Cause, Reservoir, samples_from, text_of
-from ..members.carriers import UNATTRIBUTED, Attribution, Suspect
+from ..members.carriers import UNATTRIBUTED, Attribution, Suspect, digest_of
 from ..members.memory import Members
 from ..snapshot import History, Injected, LeftOnClose, RemovalRecord, SeatMemory, UnreadTopics
 from ..timeouts.desired import TimeoutHysteresis
@@ -239,7 +238,7 @@ def remembers_the_same(one: kept.StatusMemory, other: kept.StatusMemory) -> bool
 def seal_of(watch: str | None, seats: Sequence[kept.SeatMember], suspects: Sequence[kept.SuspectStatus]) -> str:
     """Return the digest by which an edit of what is remembered shows, 16 hex digits."""
     lines = (watch or "", *(entry.model_dump_json() for entry in (*seats, *suspects)))
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+    return digest_of("\n".join(lines))
 
 
 def _suspect(namespace: str, s: Suspect) -> kept.SuspectStatus:

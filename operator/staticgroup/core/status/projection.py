@@ -29,7 +29,7 @@ from ..group import GroupView, KafkaProblem
 from ..guards import Guard
 from ..outcomes import Executed
 from ..plan import Plan
-from ..protocols import reported_as
+from ..protocols import protocol_of
 from ..seats import Standing
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan
@@ -72,7 +72,7 @@ def project(
             previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now
         ),
         # An empty or unreadable group keeps the last one.
-        protocol=reported_as(group) or previous.protocol or GroupProtocol.UNKNOWN,
+        protocol=protocol_of(group).reported_as or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
         members=_members(plan, previous),
         issues=issues_of(findings_of_seats(plan, snapshot), previous.issues, now),

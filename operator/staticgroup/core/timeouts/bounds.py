@@ -29,8 +29,6 @@ ASSUMED_MIN_MS: Final = 6_000
 ASSUMED_MAX_MS: Final = 300_000
 """Assumed of a classic group while the brokers' bounds are not known: the default minimum, and the maximum that vendors
 often set. A group's own setting is not written meanwhile, so nothing is assumed of it."""
-FAUST_INSTANCE_ID: Final = "CONSUMER_GROUP_INSTANCE_ID"
-FAUST_REQUEST_TIMEOUT: Final = "BROKER_REQUEST_TIMEOUT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,6 @@ class Client:
     shows_limit: bool = False
 
 
-UNKNOWN_CLIENT: Final = Client()
 FAUST: Final = Client(
     limit_ms=REQUEST_TIMEOUT_MS,
     limit_setting="broker_request_timeout of Faust, which does not start with a longer session,",
@@ -153,8 +150,8 @@ def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Pr
     heartbeat_ms = max((ms for _, ms in _shown(workload, "HEARTBEAT_INTERVAL_MS")), default=None)
     if spec.role is not RoleChoice.CONSUMER or spec.client.type in JAVA_TYPES:
         return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)
-    is_faust = any(entry.instance_id_name == FAUST_INSTANCE_ID for entry in env_entries(spec.client))
-    client, named = (FAUST, FAUST_REQUEST_TIMEOUT) if is_faust else (UNKNOWN_CLIENT, "MAX_POLL_INTERVAL_MS")
+    is_faust = any(entry.instance_id_name == "CONSUMER_GROUP_INSTANCE_ID" for entry in env_entries(spec.client))
+    client, named = (FAUST, "BROKER_REQUEST_TIMEOUT") if is_faust else (Client(), "MAX_POLL_INTERVAL_MS")
     client = replace(client, heartbeat_ms=heartbeat_ms)
     if not (shown := _shown(workload, named)):
         return client

@@ -78,12 +78,9 @@ class TimeoutHysteresis:
         lower_ms = max(self.lower_ms, asked_ms)
         if now_s - self.lower_since_s < LOWER_AFTER_S:
             return replace(self, lower_ms=lower_ms)
-        is_asked = lower_ms == asked_ms
-        return (
-            TimeoutHysteresis(timeout_ms=lower_ms)
-            if is_asked
-            else TimeoutHysteresis(timeout_ms=lower_ms, lower_since_s=now_s, lower_ms=asked_ms)
-        )
+        if lower_ms == asked_ms:
+            return TimeoutHysteresis(timeout_ms=lower_ms)
+        return TimeoutHysteresis(timeout_ms=lower_ms, lower_since_s=now_s, lower_ms=asked_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +155,7 @@ class DesiredTimeout:
     Parameters
     ----------
     need_ms: what it must reach: the time away of one restart, estimated, measured or recommended, without headroom.
-    target_ms: the same with headroom. structural_ms: the estimate, whatever the source.
+    target_ms: the same with headroom.
     samples, why: from how many restarts, and why on this basis.
     hysteresis: what measured absences have put in use; None: they have not.
     advice: what became of the recommendation; None while none are read.
@@ -166,7 +163,6 @@ class DesiredTimeout:
 
     need_ms: int
     target_ms: int
-    structural_ms: int
     source: TimeoutSource
     basis: Basis
     samples: int = 0
@@ -198,11 +194,6 @@ def quantised(value_ms: int) -> int:
     return -(-value_ms // STEP_MS) * STEP_MS
 
 
-def _moment(unix_ms: int) -> datetime:
-    """Return an aware time, kept to the second as metav1.Time does; what is beyond the year 9999 ends there."""
-    return datetime.fromtimestamp(min(unix_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
-
-
 def desired_timeout(
     spec: SessionTimeout,
     workload: WorkloadView | None,
@@ -224,13 +215,12 @@ def desired_timeout(
 
     # Step 2: what comes before it in the order of sources.
     if spec.seconds is not None:
-        why = "spec.sessionTimeout.seconds says so"
         return replace(
             own,
             target_ms=spec.seconds * 1000,
             source=TimeoutSource.FIXED,
             basis=Basis.FIXED,
-            why=why,
+            why="spec.sessionTimeout.seconds says so",
             hysteresis=None,
             advice=advice,
         )
@@ -306,7 +296,6 @@ def _own_choice(
     own = DesiredTimeout(
         need_ms=need_ms,
         target_ms=target_ms,
-        structural_ms=structural_ms,
         source=TimeoutSource.STRUCTURAL,
         basis=Basis.STRUCTURAL,
         samples=found.samples if found is not None else 0,
@@ -379,8 +368,9 @@ def judge_advice(
         return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
     if not record.is_released:
         return found.shown(f"{recommended_ms} ms wait for this group's canary wave{newer}")
-    until = _moment(advice.valid_until_ms).isoformat().replace("+00:00", "Z")
+    until = datetime.fromtimestamp(min(advice.valid_until_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
     is_capped = record.is_capped and record.uncapped_ms is not None
     beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""
-    cause = f"{recommended_ms} ms from {record.stops} stops ({because}), valid until {until}{beyond}{newer}"
+    valid = f"valid until {until:%Y-%m-%dT%H:%M:%SZ}"
+    cause = f"{recommended_ms} ms from {record.stops} stops ({because}), {valid}{beyond}{newer}"
     return replace(found, fleet_ms=recommended_ms, cause=cause)

@@ -165,7 +165,11 @@ def plan_group_config(
     if sent_ms == target_ms and now_s - record.asked_at_s < (READ_BACK_WITHIN_S if record.is_open else RETRY_AFTER_S):
         return GroupConfigPlan(record=record, target_ms=target_ms, note=note)
     if sent_ms == target_ms and record.is_open:
-        problem = _not_shown(setting, target_ms, holds_ms)
+        message = (
+            f"{setting} of the group was set to {target_ms} and reads {holds_ms} ms; see whether something else sets "
+            "it, and the log of the brokers' controller"
+        )
+        problem = KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=message)
         return GroupConfigPlan(record=replace(record, problem=problem), target_ms=target_ms, note=note)
     slow_ms = record.slow_ms(heartbeat_ms, now_s)
     before_ms = holds_ms if slow_ms is None else min(holds_ms, slow_ms)
@@ -195,11 +199,3 @@ def _of_kind(protocol: Protocol, settings: Mapping[str, int], *, is_own: bool) -
     """Return the settings of the protocol itself, or those of all others."""
     prefix = protocol.group_setting.partition(".")[0] + "."
     return {key: value for key, value in settings.items() if key.startswith(prefix) == is_own}
-
-
-def _not_shown(setting: str, target_ms: int, holds_ms: int) -> KafkaProblem:
-    message = (
-        f"{setting} of the group was set to {target_ms} and reads {holds_ms} ms; see whether something else sets it, "
-        "and the log of the brokers' controller"
-    )
-    return KafkaProblem(kind=KafkaProblemKind.UNEXPECTED_ANSWER, message=message)

@@ -20,7 +20,7 @@ from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ...api.resources.status import TimeoutSource
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import PodState
-from ..group import BrokerBounds, SessionBounds
+from ..group import SessionBounds
 from ..ids.naming import ordinal_of_pod
 from ..injection import InjectionPlan, InjectionVerdict, with_init_container
 from ..protocols import CLASSIC, Protocol, protocol_asked_for, protocol_in_force, role_of
@@ -112,7 +112,7 @@ def plan_timeouts(
     next pods get.
     """
     # Step 1: choose a value inside all bounds.
-    session, found = spec.session_timeout, snapshot.bounds or BrokerBounds()
+    session, found = spec.session_timeout, snapshot.bounds
     protocol = protocol_in_force(protocol_asked_for(spec), snapshot.group)
     workload, assumed = with_init_container(spec, snapshot.workload), protocol or CLASSIC
     brokers = found.of(assumed.group_type)

@@ -32,7 +32,6 @@ def _pod_set_view(raw: Json) -> WorkloadView:
         replicas=len(listed),
         listed=tuple(sorted(listed)),
         start=min(listed, default=0),
-        pod_management_policy="Parallel",
         # Counts what is wanted and what is still to be deleted: never less than what exists.
         status_replicas=whole_of(status, "pods", "status"),
         ready_replicas=whole_of(status, "readyPods", "status"),

@@ -34,7 +34,6 @@ def _workload_view(raw: Json) -> WorkloadView:
         start=whole_of(object_of(spec, "ordinals", "spec"), "start", "spec.ordinals"),
         update_strategy=text_of(strategy, "type", "spec.updateStrategy") or "RollingUpdate",
         partition=whole_of(rolling, "partition", "spec.updateStrategy.rollingUpdate"),
-        pod_management_policy=text_of(spec, "podManagementPolicy", "spec") or "OrderedReady",
         current_revision=text_of(status, "currentRevision", "status"),
         update_revision=text_of(status, "updateRevision", "status"),
         status_replicas=whole_of(status, "replicas", "status"),
@@ -69,7 +68,6 @@ def with_pod_spec(view: WorkloadView, pod_spec: Json, path: str) -> WorkloadView
         termination_grace_s=whole_of(pod_spec, "terminationGracePeriodSeconds", path, default=30),
         containers=tuple(_budget(c, f"{path}.containers[]") for c in objects_of(pod_spec, "containers", path)),
         init_container_count=len(objects_of(pod_spec, "initContainers", path)),
-        host_pid=bool(pod_spec.get("hostPID")),
         agent_names=tuple(_agent_names(pod_spec, path)),
     )
 

@@ -85,7 +85,7 @@ class Memory:
     is_overwritten: bool = False
     watch: str = ""
     spec: StaticGroupSpec | None = None
-    bounds: BrokerBounds | None = None
+    bounds: BrokerBounds = field(default_factory=BrokerBounds)
     bounds_read_at_s: float = float("-inf")
     kafka_cluster_id: str = ""
     refusal: StatusRefusal | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.injection import TEMPLATES_MAX
+from staticgroup.api.resources.memory import TEMPLATES_MAX
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import (
     PAUSE_MAX_S,

@@ -80,8 +80,8 @@ def test_a_pod_without_a_name_or_listed_twice_ends_the_reading() -> None:
 
 
 def test_the_template_is_that_of_the_first_listed_pod() -> None:
-    view = viewed(pod_set(listed_pod("connect-connect-3", terminationGracePeriodSeconds=5), listed_pod("connect-connect-1", hostPID=True)))
-    assert (view.host_pid, view.termination_grace_s) == (True, 30)
+    view = viewed(pod_set(listed_pod("connect-connect-3", terminationGracePeriodSeconds=5), listed_pod("connect-connect-1", initContainers=[{"name": "i"}])))
+    assert (view.init_container_count, view.termination_grace_s) == (1, 30)
     assert [(c.name, c.startup_budget_s) for c in view.containers] == [("connect-connect", 90)]
 
 
