@@ -12,16 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from ..api.resources.memory import UNREAD_TOPICS_MAX
+from ..api.resources.memory import UNREAD_TOPICS_MAX, LeftOnCloseMemory
 from ..api.resources.staticgroup import Mode, OnTopicChange, StaticGroupSpec
+from ..api.schema import INT32_MAX
 from .evidence.chain import KnownPod, PodState
 from .group import GroupType, GroupView
 from .members.memory import Members
 from .seats import SeatTable, Standing
-from .snapshot import History, LeftOnClose, Snapshot, UnreadTopics
+from .snapshot import History, Snapshot, UnreadTopics
 
 SETTLED_S: Final = 60.0
 """How long a group is at rest, with everybody in it, before it is rebalanced."""
@@ -161,7 +163,7 @@ def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_
 
 def seen_to_close(
     snapshot: Snapshot, group: GroupView, before: History, after: Members, now_s: float
-) -> LeftOnClose | None:
+) -> LeftOnCloseMemory | None:
     """Return what is remembered of members that left when they closed; None when the last one seen to close stayed.
 
     Parameters
@@ -182,8 +184,9 @@ def seen_to_close(
         pod = pods.get(next(iter(was.carriers))) if len(was.carriers) == 1 else None
         if pod is None or instance_id in removed or not _is_early(pod, _session_s(pod, snapshot, group), now_s):
             continue
-        count = found.count + 1 if found is not None else 1
-        found = LeftOnClose(instance_id=instance_id, pod_name=pod.pod_name, at_s=now_s, count=count)
+        count = min(found.count + 1 if found is not None else 1, INT32_MAX)
+        at = datetime.fromtimestamp(int(now_s), tz=UTC)  # whole seconds, as metav1.Time keeps them
+        found = LeftOnCloseMemory(instance_id=instance_id, pod_name=pod.pod_name, at=at, count=count)
     return found
 
 

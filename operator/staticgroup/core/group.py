@@ -284,13 +284,7 @@ class ReleaseEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseResult:
-    """What one temporary leave brought.
-
-    Parameters
-    ----------
-    coordinator: "<node id>@<host>:<port>" of the broker that was asked.
-    outcome: RETRY means that the broker may or may not have acted.
-    """
+    """What one temporary leave brought, as `LeaveResult` says of a removal."""
 
     coordinator: str
     outcome: ReleaseOutcome

@@ -1,7 +1,4 @@
-"""Which ids a StaticGroup issues and has issued, and which of them the workload calls for.
-
-The first decision of a round: seats, reads, removals and what the next pods receive follow from it.
-"""
+"""Which ids a StaticGroup issues and has issued, and which of them the workload calls for."""
 
 from __future__ import annotations
 

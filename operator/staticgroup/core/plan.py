@@ -1,8 +1,7 @@
 """One plan per round: what to remove, what to inject, when to look again, and why not more.
 
-`plan` is pure and total: same spec, snapshot, history and time, same plan. Between its two halves the shell reads what
-the first one asks for: `survey` finds who is in the group and who should be, `decide` judges each departed or crashed
-member and says what the next pods receive. The shell executes the actions, unless the mode is Observe, and reports.
+`plan` is pure and total: same spec, snapshot, history and time, same plan. Between its two halves, `survey` and
+`decide`, the shell reads what the first one asks for. It executes the actions, unless the mode is Observe, and reports.
 """
 
 from __future__ import annotations
@@ -42,12 +41,7 @@ REASON_LENGTH_MAX = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Removal:
-    """One member to remove, with the evidence that allows it.
-
-    Parameters
-    ----------
-    ended: the pods that may have held the id and whose end was seen.
-    """
+    """One member to remove, with the pods that may have held its id and whose end was seen."""
 
     entry: LeaveEntry
     ordinal: int

@@ -1,9 +1,7 @@
 """The membership protocols and the roles of members, one object each.
 
-* A protocol: how its session timeout is set, and by which call a static member is removed. `kafka.describe` describes
-  its groups. Whether a group has settled needs no protocol: one that has epochs has settled when they are equal
-  (`GroupView.is_settled`).
-* A role: what the pods of a StaticGroup are to Kafka, and in which groups they may be.
+Whether a group has settled needs no protocol: one that has epochs has settled when they are equal
+(`GroupView.is_settled`).
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
 from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
 from .guards import (
+    TRANSIENT_GUARDS,
     Candidate,
     Hit,
     conflict,
@@ -280,15 +281,7 @@ RELEASE_GUARDS: Final[tuple[Rule, ...]] = (
     no_barrier,
 )
 """In this order; the first that hits names the reason."""
-_PASSING: Final = frozenset(
-    {
-        "NotReadAfresh",
-        "PodsUnseen",
-        "WatchBehind",
-        ReleaseGuard.POD_REPLACED,
-        ReleaseGuard.NOT_WANTED,
-    }
-)
+_PASSING: Final = TRANSIENT_GUARDS | {ReleaseGuard.POD_REPLACED, ReleaseGuard.NOT_WANTED}
 """Guards that pass by themselves within a round or two; they are not reported."""
 
 

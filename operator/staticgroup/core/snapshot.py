@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..api.ordinals import Ordinals
+from ..api.resources.memory import LeftOnCloseMemory
 from .absences.samples import Cause, Reservoir
 from .evidence.chain import KnownPod
 from .findings import Obstacle
@@ -241,21 +242,6 @@ class UnreadTopics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOnClose:
-    """The last member that was seen to leave when it closed, although static.
-
-    Parameters
-    ----------
-    count: how many have, since the last one that was seen to stay.
-    """
-
-    instance_id: str
-    pod_name: str
-    at_s: float
-    count: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
     """What is remembered of earlier rounds.
 
@@ -271,7 +257,8 @@ class History:
     connect_work: how many connectors and tasks the workers of a Connect cluster held when they were last read and
         nothing was kept for a lost worker; None: not known. A restart loses it.
     unread: topics that nobody reads; durable but for the rest of the group; None while there are none.
-    left_on_close: members that leave when they close; durable; None when the last one that was seen to close stayed.
+    left_on_close: the last static member that was seen to leave when it closed; durable; None when the last one that
+        was seen to close stayed.
     rebalancing_since_s: since when the group is seen not to be settled, seconds since the Unix epoch; None: it is. A
         restart loses it.
     templates_idle_since_s: since when no known id is of an earlier template, seconds since the Unix epoch.
@@ -290,7 +277,7 @@ class History:
     connect_work: int | None = None
     unread: UnreadTopics | None = None
     rebalancing_since_s: float | None = None
-    left_on_close: LeftOnClose | None = None
+    left_on_close: LeftOnCloseMemory | None = None
 
     @property
     def removals(self) -> tuple[RemovalRecord, ...]:

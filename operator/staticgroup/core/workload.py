@@ -1,7 +1,6 @@
 """What the workload object says, reduced to what the decisions need, whatever its kind.
 
-The one interface to workloads: which ordinals are wanted, what the status counts, whether a roll is on its way. A
-StatefulSet wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a
+A StatefulSet wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a
 kind does not say is never assumed (`api.workloads.WorkloadKind`).
 
 The Kafka client is often not in the first container: charts put proxies and exporters there, and meshes that start

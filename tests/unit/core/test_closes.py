@@ -6,17 +6,18 @@ Restates KIP-345 (a static member that closes sends no LeaveGroup) and KIP-1092 
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from staticgroup.api.reasons import ConditionStatus, ConditionType, Reason
+from staticgroup.api.resources.memory import LeftOnCloseMemory
 from staticgroup.core.consuming import MARGIN_S
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, MemberView
 from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, LeftOnClose, Snapshot
-from staticgroup.core.status.memory import left_from, wire_left
+from staticgroup.core.snapshot import History, Snapshot
 from support.bounds import broker_bounds
 
 from .builders import (
@@ -35,7 +36,8 @@ from .builders import (
 )
 from .plans import acknowledged, conditions_of
 
-LEFT = LeftOnClose(instance_id=id_of(1), pod_name="web-1", at_s=NOW_S - 60, count=1)
+AT = datetime.fromtimestamp(NOW_S, tz=UTC)
+LEFT = LeftOnCloseMemory(instance_id=id_of(1), pod_name="web-1", at=AT - timedelta(minutes=1), count=1)
 
 
 def world(*described: MemberView, **pod: Any) -> Snapshot:
@@ -52,7 +54,7 @@ def remembered(**changes: Any) -> History:
     return history(**({"members": members()} | changes))
 
 
-def after(seen: Snapshot, memory: History | None = None) -> LeftOnClose | None:
+def after(seen: Snapshot, memory: History | None = None) -> LeftOnCloseMemory | None:
     return plan(spec(), seen, memory or remembered(), NOW_S).history.left_on_close
 
 
@@ -63,7 +65,7 @@ def after(seen: Snapshot, memory: History | None = None) -> LeftOnClose | None:
 )
 def test_a_member_that_is_gone_too_early_has_left(pod: dict[str, Any]) -> None:
     found = after(world(member(0), **pod))
-    assert found == LeftOnClose(instance_id=id_of(1), pod_name="web-1", at_s=NOW_S, count=1)
+    assert found == LeftOnCloseMemory(instance_id=id_of(1), pod_name="web-1", at=AT, count=1)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_the_session_of_a_kip_848_member_is_the_group_s() -> None:
 
 def test_each_that_leaves_is_counted() -> None:
     found = after(world(member(0), is_deleting=True), remembered(left_on_close=LEFT))
-    assert found == replace(LEFT, at_s=NOW_S, count=2)
+    assert found == replace(LEFT, at=AT, count=2)
 
 
 def test_a_member_whose_successor_holds_its_seat_has_not_left() -> None:
@@ -127,8 +129,6 @@ def test_a_member_that_stays_although_its_pod_has_ended_is_quiet() -> None:
 
 def test_it_is_remembered_until_one_stays() -> None:
     assert after(world(member(0), member(1)), remembered(left_on_close=LEFT)) == LEFT
-    assert left_from(wire_left(LEFT)) == LEFT
-    assert left_from(wire_left(None)) is None
 
 
 def test_the_condition_says_which_settings_do_it() -> None:

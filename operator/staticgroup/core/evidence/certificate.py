@@ -44,13 +44,7 @@ class CertificateKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Proof that no process of one pod runs; stable once true.
-
-    Parameters
-    ----------
-    resource_version: of the object version that proves it.
-    statement: the evidence in words, for the audit line.
-    """
+    """Proof by one object version that no process of its pod runs, in words for the audit line; stable once true."""
 
     kind: CertificateKind
     resource_version: int
@@ -174,12 +168,7 @@ def _was_replaced(version: PodVersion, node: NodeView) -> bool:
 
 
 def _never_started(container: ContainerView, started: frozenset[str] | None) -> bool:
-    """True for an entry without an end, of a container that is known never to have run.
-
-    Parameters
-    ----------
-    started: names of the containers that ever showed a run; None when that is not known.
-    """
+    """True for an entry without an end, of a container that is known not to be among those that ever `started`."""
     if started is None or container.name in started:
         return False
     is_unknown = container.phase is ContainerPhase.TERMINATED and container.reason == STATUS_UNKNOWN
@@ -265,12 +254,11 @@ def certify(
     )
     if refusal is not None:
         return refusal
+    kind, statement = CertificateKind.ENDED, _ended_statement(version, node, ever)
     if not ever:
-        statement = f"phase {version.phase} and no container of this pod ever had a containerID"
         kind = CertificateKind.NEVER_RAN
-        return Certificate(kind=kind, resource_version=version.resource_version, statement=statement)
-    statement = _ended_statement(version, node, ever)
-    return Certificate(kind=CertificateKind.ENDED, resource_version=version.resource_version, statement=statement)
+        statement = f"phase {version.phase} and no container of this pod ever had a containerID"
+    return Certificate(kind=kind, resource_version=version.resource_version, statement=statement)
 
 
 def _ended_statement(version: PodVersion, node: NodeView | None, started: frozenset[str]) -> str:

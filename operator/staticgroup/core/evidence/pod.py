@@ -1,8 +1,4 @@
-"""What one version of a Pod object says, reduced to what the evidence chain needs.
-
-A `PodVersion` is a translation of one object version as the API server sent it. The rules over versions are in
-`certificate` (one version) and `chain` (many).
-"""
+"""What one version of a Pod object says, as the API server sent it, reduced to what the evidence chain needs."""
 
 from __future__ import annotations
 
@@ -57,14 +53,12 @@ class ContainerView:
 
     Parameters
     ----------
-    name: container name from the spec.
     phase: ABSENT when the status has no entry for it.
     container_id: runtime id of the run that the state is about; "" when the status shows none.
     finished_at: RFC 3339 text of `terminated.finishedAt`; "" when the status shows none.
     reason: reason of the current state; "" when none.
     may_hold_id: it shows or may hide an instance id: in a variable, an argument, `envFrom`, a file of an annotation.
     only_ids: the only instance ids that it may hold, or that its client's id begins with; empty: any of its pod.
-    restart_count: as its entry says.
     last_end: None when the entry shows no end of any run.
     was_lost: its kubelet could not find the run before this one any more, and need not have ended it.
     runs: those that the entry shows, the older first. image_digest: of the newest, or what names its image.

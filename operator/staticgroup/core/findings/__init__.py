@@ -2,7 +2,7 @@
 
 Status, issues, `explain`, Events and the journal show findings and word nothing else. `core.guards` and
 `core.releases` find what holds a removal or a release back; the modules here find the rest, one finding for each
-condition or exception. This file holds the type, and how a status shows it.
+condition or exception.
 """
 
 from __future__ import annotations
@@ -32,9 +32,6 @@ class Subject:
     pod_name: str | None = None
 
 
-WHOLE = Subject()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that is so.
@@ -52,7 +49,7 @@ class Finding:
     reason: str
     sentence: str
     remedy: str = ""
-    subject: Subject = WHOLE
+    subject: Subject = Subject()
     is_transient: bool = False
     requeue_after_s: float | None = None
 

@@ -34,7 +34,7 @@ def findings_of_seats(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         yield from misaddressed(plan.table)
         yield from _copies(plan.table, snapshot)
         yield from _replaced(plan.table)
-    yield from _outsiders(plan, snapshot)
+        yield from _outsiders(plan, plan.table, snapshot)
 
 
 def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
@@ -120,9 +120,9 @@ def _replaced(table: SeatTable) -> Iterator[Finding]:
             )
 
 
-def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+def _outsiders(plan: Plan, table: SeatTable, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield members that are not ours."""
-    for member in plan.table.foreign if plan.table is not None else ():
+    for member in table.foreign:
         near = plan.suffix.of(member.instance_id) if plan.suffix is not None else None
         reason, sentence = "NotIssuedHere", "a static member whose id this StaticGroup never issued; never touched"
         remedy = ""
@@ -136,8 +136,8 @@ def _outsiders(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             sentence = "an id that the application brings itself; never touched: see MembershipComplete"
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
         yield Finding(kind=IssueKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
-    is_connect = plan.table is not None and plan.table.role is CONNECT_ROLE
-    for member in plan.table.dynamic if plan.table is not None else ():
+    is_connect = table.role is CONNECT_ROLE
+    for member in table.dynamic:
         dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
         yield Finding(
             kind=IssueKind.DYNAMIC,

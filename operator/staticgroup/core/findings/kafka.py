@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
@@ -47,7 +48,7 @@ _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_G
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
 """Variables of a pod template that may set the delay, the winner first; images that map CONNECT_* read the second."""
 _DIGITS_MAX: Final = 10
-_CONSUMING: Final = ConditionType.CONSUMING
+_consuming: Final = partial(Finding, kind=ConditionType.CONSUMING)
 NAMED_MAX: Final = 3
 MEMBER_ID_SHOWN: Final = 60
 _ONCE: Final = "until it is done, members with an eager assignor stand still"
@@ -225,14 +226,14 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether members read what they subscribe."""
     group = snapshot.group
     if plan.table is None or not isinstance(group, GroupView):
-        return _unlisted(_CONSUMING, snapshot, plan)
+        return _unlisted(ConditionType.CONSUMING, snapshot, plan)
     found = _stuck(snapshot, group, plan) or _unread(plan) or _idle(group, plan.table)
     if found is not None:
         return found
     sentence = "Nothing that members subscribe is known to be unread."
     if snapshot.partitions is not None:
         sentence = "Every partition of the topics that members subscribe is assigned."
-    return Finding(kind=_CONSUMING, reason=Reason.ALL_TOPICS_READ, sentence=sentence)
+    return _consuming(reason=Reason.ALL_TOPICS_READ, sentence=sentence)
 
 
 def _unlisted(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -253,8 +254,7 @@ def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
         more = " …" if len(named) > NAMED_MAX else ""
         waits = f"it waits for {', '.join(named[:NAMED_MAX])}{more} to take or give up partitions"
     what = "nobody consumes" if group.group_type is GroupType.CLASSIC else "some partitions are not consumed"
-    return Finding(
-        kind=_CONSUMING,
+    return _consuming(
         reason=Reason.REBALANCE_STUCK,
         sentence=f"The group has been {group.state} for more than {STUCK_AFTER_S:.0f} s and {what}: {waits}.",
         remedy="Look in the members' logs for the one that does not call poll(), and restart its pod; else it is given "
@@ -269,8 +269,7 @@ def _unread(plan: Plan) -> Finding | None:
         return None
     named = ", ".join(unread.topics[:NAMED_MAX]) + (" …" if len(unread.topics) > NAMED_MAX else "")
     held_by = plan.topics.held_by
-    return Finding(
-        kind=_CONSUMING,
+    return _consuming(
         reason=Reason.TOPICS_UNREAD,
         sentence=f"{counted(len(unread.topics), 'topic has', 'topics have')} partitions that nobody reads: {named}. "
         "Static members that restart with another subscription cause no rebalance.",
@@ -284,8 +283,7 @@ def _idle(group: GroupView, table: SeatTable) -> Finding | None:
     held = [m.assigned_partitions for m in group.members]
     if not held or not group.is_settled or any(count is None or count for count in held):
         return None
-    return Finding(
-        kind=_CONSUMING,
+    return _consuming(
         reason=Reason.NOTHING_ASSIGNED,
         sentence=f"The group has {counted(len(held), table.role.singular, table.role.plural)}, and none of them has a "
         "partition.",

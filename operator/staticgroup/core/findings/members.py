@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from ...api import remedies
@@ -23,7 +24,8 @@ from . import Finding, counted, ended
 from .kafka import connect_notes, way_to_agent, without_agent
 from .workload import why_unknown
 
-_COMPLETE, _SETTLED = ConditionType.MEMBERSHIP_COMPLETE, ConditionType.REMOVAL_SETTLED
+_complete: Final = partial(Finding, kind=ConditionType.MEMBERSHIP_COMPLETE)
+_removal: Final = partial(Finding, kind=ConditionType.REMOVAL_SETTLED)
 _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Standing.OVERDUE, Standing.WITHOUT_POD)
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
 """Answers by which the compare-and-set tells that the group changed meanwhile; the next round describes it again."""
@@ -44,9 +46,9 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
     """Say whether every expected member is in the group."""
     group, table = snapshot.group, plan.table
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.UNSUPPORTED_GROUP:
-        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
+        return _complete(reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
     if plan.too_large or not isinstance(group, GroupView) or table is None:
-        return _unknown(_COMPLETE, snapshot, plan)
+        return _unknown(ConditionType.MEMBERSHIP_COMPLETE, snapshot, plan)
     wanted = table.wanted
     missing = [seat for seat in wanted if seat.standing is Standing.MISSING]
     agent = way_to_agent(snapshot, plan) if missing else ""
@@ -60,9 +62,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _absent_members(group, table, wanted, snapshot.namespace, agent, spec.mode)
     )
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
-    if found:
-        return found
-    return Finding(kind=_COMPLETE, reason=Reason.ALL_MEMBERS_JOINED, sentence=sentence)
+    return found or _complete(reason=Reason.ALL_MEMBERS_JOINED, sentence=sentence)
 
 
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
@@ -78,8 +78,7 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
     role = role_of(spec)
     wanted = chosen_by(spec.group_protocol)
     if wanted is not None and role.protocol is None and group.members and group.group_type is not wanted.group_type:
-        return Finding(
-            kind=_COMPLETE,
+        return _complete(
             reason=Reason.PROTOCOL_MISMATCH,
             sentence=f"Group {group.group_id} is of type {group.group_type.value}, spec.groupProtocol expects "
             f"{spec.group_protocol.value}.",
@@ -91,7 +90,7 @@ def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
             what = f"of type {group.group_type.value}"
         sentence = f"Group {group.group_id} is a group {what}, not of {role.plural}."
         remedy = _right_group(spec, group)
-        return Finding(kind=_COMPLETE, reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
+        return _complete(reason=Reason.PROTOCOL_MISMATCH, sentence=sentence, remedy=remedy)
     return None
 
 
@@ -113,8 +112,7 @@ def _wrong_suffix(found: SuffixMismatch | None) -> Finding | None:
     if found is None:
         return None
     first = found.nearly[0]
-    return Finding(
-        kind=_COMPLETE,
+    return _complete(
         reason=Reason.SUFFIX_MISMATCH,
         sentence=f"{len(found.nearly)} members nearly match, such as {first.instance_id} for pod {first.pod_name}: "
         f"{found.cause}.",
@@ -128,7 +126,7 @@ def _under_own_ids(found: OwnIds | None) -> Finding | None:
         return None
     sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
     remedy = f"{found.remedy[0].upper()}{found.remedy[1:]}."
-    return Finding(kind=_COMPLETE, reason=Reason.OWN_IDS, sentence=sentence, remedy=remedy)
+    return _complete(reason=Reason.OWN_IDS, sentence=sentence, remedy=remedy)
 
 
 def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: int) -> Finding | None:
@@ -137,7 +135,7 @@ def _misled(snapshot: Snapshot, plan: Plan, missing: Sequence[Seat], expected: i
     if not is_misled or not missing:
         return None
     sentence = f"{len(missing)} of {expected} members are not in the group though their pods are Ready: see Injected."
-    return Finding(kind=_COMPLETE, reason=Reason.MEMBERS_MISSING, sentence=sentence)
+    return _complete(reason=Reason.MEMBERS_MISSING, sentence=sentence)
 
 
 def _fencing(wanted: Sequence[Seat]) -> Finding | None:
@@ -146,8 +144,7 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
     if not fencing:
         return None
     pod_name = fencing[0].pod_name
-    return Finding(
-        kind=_COMPLETE,
+    return _complete(
         reason=Reason.MEMBERS_FENCE_EACH_OTHER,
         sentence=f"The members of {len(fencing)} ids were replaced again and again while their pods stayed Ready, such "
         f"as that of pod {pod_name}.",
@@ -162,8 +159,7 @@ def _absent_members(
 ) -> Finding | None:
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
     if group.group_type is GroupType.ABSENT and wanted:
-        return Finding(
-            kind=_COMPLETE,
+        return _complete(
             reason=Reason.GROUP_NOT_FOUND,
             sentence=f"The brokers know no group {group.group_id}.",
             remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their "
@@ -175,8 +171,7 @@ def _absent_members(
         return _lasting(seats, len(wanted), table, namespace, agent, mode)
     away = [seat for seat in wanted if seat.standing is Standing.AWAY]
     if away:
-        return Finding(
-            kind=_COMPLETE,
+        return _complete(
             reason=Reason.MEMBERS_AWAY,
             sentence=f"{len(away)} of {len(wanted)} members are away while their pods restart.",
             remedy="Nothing to do unless it outlasts the session timeout.",
@@ -222,7 +217,7 @@ def _lasting(
         ),
     }[seats[0].standing]
     reason = Reason.NOT_ROLLED_YET if seats[0].standing is Standing.UNISSUED else Reason.MEMBERS_MISSING
-    return Finding(kind=_COMPLETE, reason=reason, sentence=sentence, remedy=remedy)
+    return _complete(reason=reason, sentence=sentence, remedy=remedy)
 
 
 # every departed member is gone
@@ -231,16 +226,15 @@ def _lasting(
 def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> Finding:
     """Say whether no departed member is left."""
     if plan.table is None:
-        return _unknown(_SETTLED, snapshot, plan)
+        return _unknown(ConditionType.REMOVAL_SETTLED, snapshot, plan)
     refused = [o for o in executed.outcomes if o is not LeaveOutcome.REMOVED and o not in _RACE_OUTCOMES]
     if executed.problem is not None or refused:
         cause = executed.problem.message if executed.problem else f"the coordinator answered {refused[0].value}"
         sentence = f"A removal failed: {cause}. The next round decides again."
-        return Finding(kind=_SETTLED, reason=Reason.REMOVAL_REFUSED, sentence=sentence)
+        return _removal(reason=Reason.REMOVAL_REFUSED, sentence=sentence)
     if executed.observe_only and plan.actions:
         count = sum(len(a.removals) for a in plan.actions)
-        return Finding(
-            kind=_SETTLED,
+        return _removal(
             reason=Reason.REMOVAL_OFF,
             sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator "
             "may only observe.",
@@ -258,7 +252,7 @@ def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
         reason = Reason.REMOVAL_OFF
     many = counted(len(held), "departed member is", "departed members are")
     text = f"{many} held back; {first.subject.instance_id} ({first.reason}): {first.text}"
-    return Finding(kind=_SETTLED, reason=reason, sentence=ended(text))
+    return _removal(reason=reason, sentence=ended(text))
 
 
 def _in_progress(plan: Plan, executed: Executed) -> Finding | None:
@@ -275,7 +269,7 @@ def _in_progress(plan: Plan, executed: Executed) -> Finding | None:
         text = f"{many} acknowledged and not yet confirmed by a later read of the group. Nothing to do."
     else:
         return None
-    return Finding(kind=_SETTLED, reason=Reason.REMOVAL_IN_PROGRESS, sentence=ended(text), is_transient=True)
+    return _removal(reason=Reason.REMOVAL_IN_PROGRESS, sentence=ended(text), is_transient=True)
 
 
 def _settled(plan: Plan) -> Finding:
@@ -283,8 +277,7 @@ def _settled(plan: Plan) -> Finding:
     count = len(plan.history.removals)
     many = counted(count, "departed member was", "departed members were")
     sentence = f"{many} removed, and a later read of the group confirmed it."
-    return Finding(
-        kind=_SETTLED,
+    return _removal(
         reason=Reason.REMOVED if count else Reason.NOTHING_TO_REMOVE,
         sentence=sentence if count else "No departed member is in the group.",
     )

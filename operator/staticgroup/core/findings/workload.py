@@ -1,11 +1,8 @@
-"""Whether the workload is there, its pods carry their ids, and the session timeout outlasts their restarts.
-
-Beside the timeout stands what became of the fleet learner's recommendation for it, on which Ready does not depend.
-"""
+"""Whether the workload is there, its pods carry their ids, and the session timeout outlasts their restarts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from ...api import names, remedies
@@ -23,6 +20,7 @@ from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
 from . import Finding, Obstacle, ended
 
+_injected: Final = partial(Finding, kind=ConditionType.INJECTED)
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 _STAYS: Final = "The session timeout stays as it is."
@@ -117,18 +115,18 @@ def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) 
 
 def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the pods carry the ids that are issued to them."""
-    kind, injection = ConditionType.INJECTED, plan.injection
+    injection = plan.injection
     if snapshot.workload_problem:
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=why_unknown(snapshot, plan))
+        return _injected(reason=Reason.NOT_OBSERVED_YET, sentence=why_unknown(snapshot, plan))
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
         remedy = "Correct spec.idTemplate or spec.client."
-        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
+        return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
         sentence = "Ids are issued once the pod watch is complete." if is_early else why_unknown(snapshot, plan)
-        return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
+        return _injected(reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
     if injection.verdict in _NOT_GIVEN or injection.lacking_container:
         return _not_given(spec, injection)
     hindered = _hindered(snapshot, injection)
@@ -138,9 +136,9 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         return _pods_without_id(snapshot, plan)
     if injection.verdict is InjectionVerdict.ACTIVE:
         sentence = f"{_carriers(spec, snapshot, plan)}.{_annotation_note(spec, plan)}"
-        return Finding(kind=kind, reason=Reason.IDS_INJECTED, sentence=sentence)
+        return _injected(reason=Reason.IDS_INJECTED, sentence=sentence)
     sentence = f"Nothing is injected: {injection.message}."
-    return Finding(kind=kind, reason=Reason.INJECTION_OFF, sentence=sentence)
+    return _injected(reason=Reason.INJECTION_OFF, sentence=sentence)
 
 
 def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
@@ -150,8 +148,7 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
     found = injection.without_agent
     if found is None:
         return None
-    return Finding(
-        kind=ConditionType.INJECTED,
+    return _injected(
         reason=found.reason,
         sentence=f"New pods get no agent, and so their workers do not use the ids: {found.sentence}",
         remedy=remedies.make_room_for_agent(found.remedy),
@@ -180,22 +177,21 @@ def collided(kind: ConditionType, found: Obstacle) -> Finding:
 
 def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
     """Say why the next pods get no id although the spec asks for it."""
-    kind = ConditionType.INJECTED
     if injection.lacking_container:
         sentence = (
             f"spec.client names container {injection.lacking_container}, which the pods of {spec.workload_ref.kind} "
             f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
         )
-        return Finding(kind=kind, reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
+        return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
     if injection.obstacle is not None:
         found = injection.obstacle
         sentence = f"New pods get no id: {found.sentence}"
-        return Finding(kind=kind, reason=found.reason, sentence=sentence, remedy=found.remedy)
+        return _injected(reason=found.reason, sentence=sentence, remedy=found.remedy)
     if injection.verdict is InjectionVerdict.NOT_SERVED:
-        return Finding(kind=kind, reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
+        return _injected(reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
     others = "pods with the same id would fence each other; pods that run keep theirs"
     sentence = f"New pods get no id: {injection.message}, and {others}"
-    return Finding(kind=kind, reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
+    return _injected(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
 
 
 def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
@@ -212,8 +208,7 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
     others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
-    return Finding(
-        kind=ConditionType.INJECTED,
+    return _injected(
         reason=Reason.PODS_WITHOUT_ID,
         sentence=f"{len(without)} pods run without the id they should have, such as {first.pod_name}: {cause}",
         remedy=way_to_id(snapshot, plan, first.pod_name),
@@ -258,12 +253,6 @@ def _annotation_note(spec: StaticGroupSpec, plan: Plan) -> str:
 
 def timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
-    found = _timeout_sufficient(snapshot, plan)
-    note = plan.timeout.group_config.note if plan.timeout is not None and not plan.too_large else ""
-    return replace(found, sentence=f"{found.sentence.removesuffix('.')}; {ended(note)}") if note else found
-
-
-def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     t, kind, unknown = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT, why_unknown(snapshot, plan)
     if t is None or unknown:
         sentence = unknown or "The session timeout in force is not known yet."
@@ -276,6 +265,8 @@ def _timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
         if t.desired.is_from_fleet:
             needed = f"reaches the {need_s} s that the fleet learner recommends"
         sentence = _timeout_that_fits(t, needed)
+    if t.group_config.note:
+        sentence = f"{sentence.removesuffix('.')}; {t.group_config.note}"
     return Finding(kind=kind, reason=t.reason, sentence=ended(sentence))
 
 

@@ -227,12 +227,7 @@ def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
 
 @dataclass(frozen=True)
 class HeldSeat:
-    """One id of a StaticGroup; its pods may be of any namespace where they carry it.
-
-    Parameters
-    ----------
-    namespace: of the StaticGroup.
-    """
+    """One id of a StaticGroup of a namespace; its pods may be of any where they carry it."""
 
     instance_id: str
     naming: Naming

@@ -86,12 +86,7 @@ class _Pattern:
 
 
 def _pattern(scheme: IdScheme, given: Iterable[str] | None = None) -> _Pattern:
-    """Write a scheme as a pattern.
-
-    Parameters
-    ----------
-    given: the env suffixes to which clients may append anything; None: those of the scheme, with what it expects.
-    """
+    """Write a scheme as a pattern, of what it expects or of the `given` env suffixes with anything appended."""
     text = scheme.template.replace("{podName}", f"{scheme.workload_name}-{{ordinal}}")
     parts = text.split("{ordinal}")
     base: list[str | None] = list(parts[0])
@@ -116,9 +111,7 @@ def _meet(mine: IdScheme, others: IdScheme) -> bool:
 def _have_a_text_in_common(a: _Pattern, b: _Pattern, *, of_two_ordinals: bool = False) -> bool:
     """Walk both patterns at once over every text that fits the two.
 
-    Parameters
-    ----------
-    of_two_ordinals: leave out texts in which a number of one starts and ends where one of the other does: the same one.
+    Texts `of_two_ordinals` are those in which no number of one starts and ends where one of the other does.
     """
     due: list[tuple[Place, Place, bool]] = [((0, False, ""), (0, False, ""), False)]
     seen = set(due)

@@ -121,12 +121,9 @@ def suffix_mismatch(
 
 
 def _remedy(client: Client, near: set[str], known: set[str], *, is_both: bool) -> str:
-    """Return which field to set to what.
+    """Return which field to set to what, where members appended what is `near`, or what the spec knows.
 
-    Parameters
-    ----------
-    near: what the members that nearly match have appended. known: what those that match have.
-    is_both: a pod has a member that appended something and one that appended nothing.
+    `is_both`: a pod has a member that appended something and one that appended nothing.
     """
     if client.type in WORKER_TYPES:
         return "the workers to use the id as it is, because a Connect worker appends nothing to it"

@@ -1,1 +1,1 @@
-"""The StaticGroup's status: `projection` writes what users read, `durable` keeps what the next process needs."""
+"""The StaticGroup's status: `projection` writes what users read, `memory` keeps what the next process needs."""

@@ -22,7 +22,7 @@ from ...api.schema import INT32_MAX, TIMEOUT_MS_MAX
 from ..absences.samples import Cause, Reservoir, samples_from, text_of
 from ..members.carriers import UNATTRIBUTED, Attribution, Suspect, digest_of
 from ..members.memory import Members
-from ..snapshot import History, Injected, LeftOnClose, RemovalRecord, SeatMemory, UnreadTopics
+from ..snapshot import History, Injected, RemovalRecord, SeatMemory, UnreadTopics
 from ..timeouts.desired import TimeoutHysteresis
 from ..timeouts.group_config import GroupConfigRecord
 
@@ -33,12 +33,7 @@ SUSPECT_LENGTH: Final = 900
 
 
 def history_from(status: api.StaticGroupStatus | None, namespace: str) -> History:
-    """Read the memory of earlier rounds from a status; an empty History when there is none.
-
-    Parameters
-    ----------
-    namespace: of the StaticGroup.
-    """
+    """Read the memory of earlier rounds from a status of a namespace; an empty History when there is none."""
     if status is None:
         return History()
     memory = status.memory
@@ -54,7 +49,7 @@ def history_from(status: api.StaticGroupStatus | None, namespace: str) -> Histor
         group_config=GroupConfigRecord(written_ms=timeout.written_ms if timeout is not None else None),
         members=members_from(namespace, memory),
         unread=unread_from(memory.unread_topics),
-        left_on_close=left_from(memory.left_on_close),
+        left_on_close=memory.left_on_close,
     )
 
 
@@ -65,7 +60,7 @@ def wire_history(namespace: str, history: History) -> dict[str, Any]:
         "settling": wire_settling(history),
         "absences": wire_absences(history),
         "unread_topics": wire_unread(history.unread),
-        "left_on_close": wire_left(history.left_on_close),
+        "left_on_close": history.left_on_close,
         **wire_members(namespace, history.members),
     }
 
@@ -151,24 +146,6 @@ def unread_from(written: kept.UnreadTopicsMemory | None) -> UnreadTopics | None:
         since_s=written.since.timestamp(),
         rebalanced_for=tuple(written.rebalanced_for),
         rebalanced_at_s=written.rebalanced_at.timestamp() if written.rebalanced_at is not None else None,
-    )
-
-
-def wire_left(left: LeftOnClose | None) -> kept.LeftOnCloseMemory | None:
-    """Write which member left last when it closed; None when the last one stayed."""
-    if left is None:
-        return None
-    return kept.LeftOnCloseMemory(
-        instance_id=left.instance_id, pod_name=left.pod_name, at=wire_time(left.at_s), count=min(left.count, INT32_MAX)
-    )
-
-
-def left_from(written: kept.LeftOnCloseMemory | None) -> LeftOnClose | None:
-    """Read the same."""
-    if written is None:
-        return None
-    return LeftOnClose(
-        instance_id=written.instance_id, pod_name=written.pod_name, at_s=written.at.timestamp(), count=written.count
     )
 
 

@@ -2,8 +2,7 @@
 
 `Ready` sums the other conditions up and carries the reason and message of the first that is not True, so that the one
 line a user reads is the one to act on. What passes by itself (a pod restarts, a departed pod ends, a removal settles)
-has its own condition and leaves `Ready` True: a rolling restart that goes well must not page anybody. Every list is
-bounded. `memory` writes what the next process reads again.
+has its own condition and leaves `Ready` True: a rolling restart that goes well must not page anybody.
 """
 
 from __future__ import annotations
@@ -110,12 +109,7 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
 
 
 def suspended_conditions(before: Sequence[Condition], observed_generation: int, now: datetime) -> list[Condition]:
-    """Return the conditions of a suspended StaticGroup, of which what was true before may be so no more.
-
-    Parameters
-    ----------
-    before: as they stand; those of other writers are kept.
-    """
+    """Return the conditions of a suspended StaticGroup, of which what was true may be so no more; others' are kept."""
     sentence = "Nothing is done because spec.mode is Suspended."
     found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to Manage to go on.")]
     sentence = "Not checked while spec.mode is Suspended."
