@@ -74,9 +74,6 @@ class TopicPlan:
     requeue_after_s: float | None = None
 
 
-NOTHING_UNREAD: Final = TopicPlan()
-
-
 def plan_topics(
     spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, before: UnreadTopics | None,
     now_s: float,
@@ -93,7 +90,7 @@ def plan_topics(
         return TopicPlan(unread=replace(before, rest_since_s=None) if before is not None and is_classic else None)
     topics = unread_topics(group, snapshot.partitions)
     if not topics:
-        return NOTHING_UNREAD
+        return TopicPlan()
 
     # Step 2: since when, and since when the group has been at rest.
     unread = before or UnreadTopics(topics=topics, since_s=now_s)

@@ -29,7 +29,7 @@ from .ids.first_issue import obstacle_to_first_ids
 from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
-from .workload import ContainerBudget, JavaOptions, WorkloadView, consumer_container
+from .workload import JavaOptions, WorkloadView, consumer_container
 
 _NOT_SERVED = (
     "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
@@ -84,8 +84,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     The scope is fixed by the first acknowledgement: a new one would rename every member.
     """
     before = history.injected
-    verdict, message = _verdict(spec, snapshot)
     chosen = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
+    verdict, message = _verdict(spec, chosen)
     method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
     if before is None and not (snapshot.watch and snapshot.cluster_uid):
         message = "the pod watch is not complete yet"
@@ -263,14 +263,13 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, history: History, sc
     return "" if is_carried else snapshot.watch
 
 
-def _verdict(spec: StaticGroupSpec, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
+def _verdict(spec: StaticGroupSpec, method: InjectedMethod) -> tuple[InjectionVerdict, str]:
     """Say whether ids are injected, and why not."""
     if spec.client.type is ClientType.OWN:
         message = "client.type is Own: the application brings its ids, they are verified only"
         return InjectionVerdict.OFF_BY_USER, message
     if spec.mode is not Mode.MANAGE:
         return InjectionVerdict.OBSERVE_ONLY, f"nothing is injected in mode {spec.mode.value}"
-    method = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
     if method is InjectedMethod.NONE:
         return InjectionVerdict.NOT_SERVED, _NOT_SERVED
     return InjectionVerdict.ACTIVE, ""
@@ -310,7 +309,8 @@ def hindrance(spec: StaticGroupSpec, workload: WorkloadView | None) -> Obstacle 
         sentence = f"{field} of {workload.kind.kind} {workload.name} has a {AGENT_NAME} of its own"
         remedy = "rename it, or set spec.client.injectAgent to false"
         return Obstacle(reason=Reason.AGENT_NOT_INJECTED, sentence=sentence, remedy=remedy)
-    container = _worker(spec, workload)
+    name = consumer_container(spec.client, workload.containers)
+    container = next((c for c in workload.containers if c.name == name), None)
     if container is None:
         return None
     where = f"container {container.name} of {workload.kind.kind} {workload.name}"
@@ -338,8 +338,3 @@ def with_init_container(spec: StaticGroupSpec, workload: WorkloadView | None) ->
     if workload is None or not is_brought(spec, workload):
         return workload
     return replace(workload, init_container_count=workload.init_container_count + 1)
-
-
-def _worker(spec: StaticGroupSpec, workload: WorkloadView) -> ContainerBudget | None:
-    name = consumer_container(spec.client, workload.containers)
-    return next((c for c in workload.containers if c.name == name), None)

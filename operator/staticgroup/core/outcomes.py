@@ -80,9 +80,7 @@ def with_outcomes(
     return replace(history, seats=_bounded(seats))
 
 
-def with_release(
-    history: History, release: Release, outcome: ReleaseOutcome, coordinator: str, now_s: float
-) -> History:
+def with_release(history: History, release: Release, outcome: ReleaseOutcome) -> History:
     """Return the history after one temporary leave.
 
     Whatever may have been executed is remembered, so no member is released twice: one that comes back later is alive.
@@ -90,9 +88,7 @@ def with_release(
     if outcome not in (ReleaseOutcome.RELEASED, ReleaseOutcome.RETRY):
         return history
     key, seats = release.entry.instance_id, dict(history.seats)
-    record = ReleaseRecord(
-        member_id=release.entry.member_id, coordinator=coordinator, sent_at_s=now_s, pod_uid=release.pod.uid
-    )
+    record = ReleaseRecord(member_id=release.entry.member_id)
     seats[key] = replace(seats.get(key, NOTHING_REMEMBERED), release=record)
     return replace(history, seats=seats)
 

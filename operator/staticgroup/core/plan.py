@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
-from .consuming import NOTHING_UNREAD, STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s, seen_to_close
+from .consuming import STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s, seen_to_close
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
@@ -101,7 +101,7 @@ class Plan:
     suffix: SuffixMismatch | None = None
     own_ids: OwnIds | None = None
     load: ConnectLoad | None = None
-    topics: TopicPlan = NOTHING_UNREAD
+    topics: TopicPlan = field(default_factory=TopicPlan)
     is_stuck: bool = False
     naming: Naming | None = None
     identity_error: str = ""
@@ -137,17 +137,13 @@ class Survey:
 
 
 def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: float) -> Plan:
-    """Decide everything about one StaticGroup from one snapshot.
+    """Decide everything about one StaticGroup from one snapshot; never raises for anything the world can show.
 
     Parameters
     ----------
     spec: the spec whose metadata.generation the snapshot names.
     history: what earlier rounds left; durable parts come from the status.
     now_s: seconds since the Unix epoch.
-
-    Returns
-    -------
-    A Plan; never raises for anything the world can show.
     """
     return decide(spec, snapshot, survey(spec, snapshot, issue(spec, snapshot, history), now_s), now_s)
 

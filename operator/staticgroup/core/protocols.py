@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from ..api.protocols import GroupProtocol, ProtocolChoice, RoleChoice
@@ -74,9 +73,7 @@ STREAMS: Final = Protocol(
 SHARE: Final = Protocol(group_type=GroupType.SHARE)
 _NONE: Final = Protocol(group_type=GroupType.ABSENT)
 
-PROTOCOLS: Final[Mapping[GroupType, Protocol]] = MappingProxyType(
-    {protocol.group_type: protocol for protocol in (CLASSIC, CONSUMER, STREAMS, SHARE)}
-)
+PROTOCOLS: Final[Mapping[GroupType, Protocol]] = {p.group_type: p for p in (CLASSIC, CONSUMER, STREAMS, SHARE)}
 
 
 def protocol_in_force(choice: ProtocolChoice, group: GroupView | KafkaProblem) -> Protocol | None:
@@ -153,9 +150,9 @@ CONNECT_ROLE: Final = Role(
     protocol=ProtocolChoice.CLASSIC,
 )
 
-ROLES: Final[Mapping[RoleChoice, Role]] = MappingProxyType(
-    {RoleChoice.CONSUMER: CONSUMER_ROLE, RoleChoice.STREAMS: STREAMS_ROLE, RoleChoice.CONNECT: CONNECT_ROLE}
-)
+ROLES: Final[Mapping[RoleChoice, Role]] = {
+    RoleChoice.CONSUMER: CONSUMER_ROLE, RoleChoice.STREAMS: STREAMS_ROLE, RoleChoice.CONNECT: CONNECT_ROLE
+}  # fmt: skip
 
 
 def role_of(spec: StaticGroupSpec) -> Role:

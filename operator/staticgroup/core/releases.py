@@ -8,8 +8,7 @@ successor in at once, with the same partitions. It may only be sent for a proces
 * The member was first described well before the end of a run of each container of that pod that can hold its id. So it
   belongs to that run or an earlier one, and of one container only the last run can live.
 
-`find_crashes` finds whom an end may concern; whatever forbids a release is a guard, and each is a mutant. A crash that
-is not released is reported, with the reason, for as long as its session may last.
+A crash that is not released is reported, with the reason, for as long as its session may last.
 Source: KIP-848 and KIP-1071 (static membership, member epoch -2); consumerGroupLeave and streamsGroupLeave of
 GroupMetadataManager, each a compare-and-set of both ids.
 """

@@ -1,9 +1,7 @@
 """The table of seats: who should be in the group, who is, and what is known of both.
 
 A seat is one place in the group that this StaticGroup has issued an id for. It is wanted (its ordinal is one of the
-workload's) or departed (a member holds it though nobody wants it). A wanted seat that no healthy member holds is away
-(its pod restarts, which is what sessions are for) or missing (its pod has been Ready for a while and nobody holds the
-id, because its client was fenced, for example). Members without a seat are foreign (static with another id) or dynamic.
+workload's) or departed (a member holds it though nobody wants it).
 """
 
 from __future__ import annotations
@@ -46,11 +44,13 @@ class Standing(StrEnum):
 
     JOINED = "Joined"
     AWAY = "Away"
+    """Its pod restarts, which is what sessions are for."""
     OVERDUE = "Overdue"
     """Away for so long that no restart explains it, beside a pod."""
     WITHOUT_POD = "WithoutPod"
     """Away likewise, and there is no pod of its name."""
     MISSING = "Missing"
+    """Its pod has been Ready for a while and nobody holds the id, because its client was fenced, for example."""
     LOCKED_OUT = "LockedOut"
     """Its holder has crashed, and until that one has left nobody else is let in."""
     UNISSUED = "Unissued"

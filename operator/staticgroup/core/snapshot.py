@@ -63,7 +63,7 @@ class Snapshot:
     workload: None when the StatefulSet does not exist, or cannot be read.
     workload_problem: why it cannot be read; "" when it was read, or found not to exist.
     is_workload_unfit: it was read, and is not as a workload of its kind must be.
-    created_at_s: metadata.creationTimestamp of the StaticGroup, seconds since the Unix epoch. age_s: its age, seconds.
+    age_s: of the StaticGroup, since its metadata.creationTimestamp, seconds.
     pods: present pods that the workload owns, by ordinal name.
     known: every pod that the watch has seen under the workload's name, present or gone.
     others: pods of other names or namespaces that may live and have carried an id of ours; read only while an earlier
@@ -101,7 +101,6 @@ class Snapshot:
     workload_problem: str = ""
     is_workload_unfit: bool = False
     bounds: BrokerBounds = field(default_factory=BrokerBounds)
-    created_at_s: float = 0.0
     age_s: float = 0.0
     known: tuple[KnownPod, ...] = ()
     others: tuple[KnownPod, ...] = ()
@@ -127,9 +126,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
-    """What the operator allows the injection to write into the next pods (status.injected).
+    """What the operator allows the injection to write into the next pods (status.injected); absent: nothing.
 
-    Nothing is injected while it is absent, so no id exists before the pod watch was whole.
     `container`: receives the variables that name none; "" for the first one, while the pod template is not known.
     """
 
@@ -167,14 +165,10 @@ class ReleaseRecord:
 
     Parameters
     ----------
-    pod_uid: of the pod in which it ran.
     settled_at_s: when it was seen that the member has left, or another one holds its seat; None while it is not.
     """
 
     member_id: str
-    coordinator: str
-    sent_at_s: float
-    pod_uid: str
     settled_at_s: float | None = None
 
 

@@ -57,7 +57,6 @@ class ContainerBudget:
     """
 
     name: str
-    image: str = ""
     env_names: tuple[str, ...] = ()
     env_values: tuple[tuple[str, str], ...] = ()
     startup_budget_s: int | None = None

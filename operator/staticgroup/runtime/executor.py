@@ -115,8 +115,8 @@ class Executor:
         if not self.may_write() or not self._is_current(group):
             return executed, decided
 
-        def remember(outcome: ReleaseOutcome, coordinator: str) -> Executed:
-            memory.history = with_release(decided.history, release, outcome, coordinator, self.now_s())
+        def remember(outcome: ReleaseOutcome) -> Executed:
+            memory.history = with_release(decided.history, release, outcome)
             self.narrator.released(group, release, outcome, self.now_s())
             outcomes = (*executed.release_outcomes, outcome)
             return replace(executed, releases=(*executed.releases, release), release_outcomes=outcomes)
@@ -124,12 +124,12 @@ class Executor:
         try:
             answer = await self.kafka.release(settings, group.spec.group_id, release.entry, release.by)
         except asyncio.CancelledError:
-            remember(ReleaseOutcome.RETRY, "")
+            remember(ReleaseOutcome.RETRY)
             raise
         if not isinstance(answer, ReleaseResult):
             self.note_problem(connection_of(group.spec, group.metadata.namespace), answer)
             return replace(executed, release_problem=answer), decided
-        executed = remember(answer.outcome, answer.coordinator)
+        executed = remember(answer.outcome)
         decided = replace(decided, history=memory.history)
         await self.narrator.release(group, release, answer.outcome)
         return executed, decided

@@ -192,7 +192,6 @@ class Gatherer:
             name=group.metadata.name,
             uid=group.metadata.uid,
             metadata_generation=group.metadata.generation,
-            created_at_s=created_at.timestamp() if created_at is not None else 0.0,
             age_s=self.now_s() - created_at.timestamp() if created_at is not None else math.inf,
             workload=workload,
             workload_problem=found.message if isinstance(found, KubeProblem) else "",

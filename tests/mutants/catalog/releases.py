@@ -96,7 +96,7 @@ ON_ITS_WAY = (
         "release that was cut forgotten",
         "runtime/executor.py",
         CRASHES,
-        ('            remember(ReleaseOutcome.RETRY, "")\n', ""),
+        ('            remember(ReleaseOutcome.RETRY)\n', ""),
     ),
     mutant(
         "release without the Lease",

@@ -107,7 +107,7 @@ def test_the_session_of_a_kip_848_member_is_the_group_s() -> None:
 
 def test_each_that_leaves_is_counted() -> None:
     found = after(world(member(0), is_deleting=True), remembered(left_on_close=LEFT))
-    assert found == replace(LEFT, at=AT, count=2)
+    assert found == LEFT.model_copy(update={"at": AT, "count": 2})
 
 
 def test_a_member_whose_successor_holds_its_seat_has_not_left() -> None:

@@ -99,7 +99,7 @@ def test_memory_that_is_lost_beside_a_pod_that_carries_an_id_is_no_innocence_wha
     """A pod carries the id before its client appends to it, also where ids have no scope."""
     wish = spec(idTemplate="{podName}", assumeExclusive=True, client=SPRING | {"suffixes": suffixes})
     carrier = known_pod(0, "u0", instance_ids=frozenset({"web-0"}))
-    after = decide(wish, seen(known=(carrier,), created_at_s=NOW_S - 9000), History())
+    after = decide(wish, seen(known=(carrier,)), History())
     assert after.history.injected is not None
     assert after.history.members.watch == ""
 

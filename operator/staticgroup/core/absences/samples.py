@@ -28,7 +28,6 @@ HALF_LIFE_S: Final = 30 * 86_400
 CONFIDENCE: Final = 0.95
 SAMPLES_MIN: Final = 5
 """Fewer say little: the chance that the next one is longer than all of five is one in six."""
-_LOTS: Final = 2**32
 _WRITTEN: Final = re.compile(r"([0-9]{1,15})-([0-9]{1,15})@([0-9]{1,15})\.([0-9a-f]{1,8})")
 
 
@@ -63,7 +62,7 @@ class Sample:
     @property
     def rank(self) -> float:
         """Return the place in the order in which samples are kept, the lowest first."""
-        return math.log(-math.log((self.lot + 0.5) / _LOTS)) - self.at_s * math.log(2) / HALF_LIFE_S
+        return math.log(-math.log((self.lot + 0.5) / 2**32)) - self.at_s * math.log(2) / HALF_LIFE_S
 
 
 def lot_of(seed: str, pod_uid: str, run: str) -> int:

@@ -47,7 +47,6 @@ CONNECTION_REASONS = {
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
 """Variables of a pod template that may set the delay, the winner first; images that map CONNECT_* read the second."""
-_DIGITS_MAX: Final = 10
 _consuming: Final = partial(Finding, kind=ConditionType.CONSUMING)
 NAMED_MAX: Final = 3
 MEMBER_ID_SHOWN: Final = 60
@@ -219,7 +218,7 @@ def _configured_delay_ms(snapshot: Snapshot) -> int | None:
     containers = snapshot.workload.containers if snapshot.workload is not None else ()
     set_to = {name: value for container in containers for name, value in container.env_values}
     text = next((set_to[name] for name in _DELAY_VARIABLES if name in set_to), "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 10 else None
 
 
 def consuming(snapshot: Snapshot, plan: Plan) -> Finding:

@@ -72,17 +72,13 @@ def shared_by_two_ordinals(mine: IdScheme, earlier: IdScheme) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The ids of a scheme: a text with numbers in it, then one of its suffixes.
-
-    Parameters
-    ----------
-    suffixes: in full, with `_ANY` where a separator and anything may stand behind each.
-    follows: which characters may follow the part of a suffix read so far.
-    """
+    """The ids of a scheme: a text with numbers in it, then one of its suffixes."""
 
     base: tuple[str | None, ...]
     suffixes: frozenset[str]
+    """In full, with `_ANY` where a separator and anything may stand behind each."""
     follows: Mapping[str, frozenset[str]]
+    """Which characters may follow the part of a suffix read so far."""
 
 
 def _pattern(scheme: IdScheme, given: Iterable[str] | None = None) -> _Pattern:

@@ -294,20 +294,20 @@ def wire_absences(history: History) -> wire.Absences | None:
     held = history.measured
     is_lower = held is not None and held.lower_since_s is not None
     return wire.Absences(
-        causes=[_wire_cause(cause, history.absences[cause]) for cause in Cause if cause in history.absences],
+        causes=[
+            wire.CauseOfAbsences(
+                cause=cause.value,
+                seen=min(found.seen, INT32_MAX),
+                unmeasured=min(found.unmeasured, INT32_MAX),
+                longest_ms=found.longest_ms,
+                samples=text_of(found.samples),
+            )
+            for cause in Cause
+            if (found := history.absences.get(cause)) is not None
+        ],
         timeout_ms=min(held.timeout_ms, TIMEOUT_MS_MAX) if held is not None else None,
         lower_since=wire_time(held.lower_since_s) if held is not None and held.lower_since_s is not None else None,
         lower_ms=min(held.lower_ms, TIMEOUT_MS_MAX) if held is not None and is_lower else None,
-    )
-
-
-def _wire_cause(cause: Cause, kept: Reservoir) -> wire.CauseOfAbsences:
-    return wire.CauseOfAbsences(
-        cause=cause.value,
-        seen=min(kept.seen, INT32_MAX),
-        unmeasured=min(kept.unmeasured, INT32_MAX),
-        longest_ms=kept.longest_ms,
-        samples=text_of(kept.samples),
     )
 
 

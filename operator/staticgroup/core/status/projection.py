@@ -65,11 +65,14 @@ def project(
     A complete status; equal to `before` when nothing but time has passed.
     """
     previous, group = before or api.StaticGroupStatus(), snapshot.group
+    found = findings_of_round(spec, snapshot, plan, executed)
+    is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
+    # The condition of a recommendation stays only while recommendations are read.
+    kept = [c for c in previous.conditions if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
+    conditions = conditions_of(found, kept, observed_generation=snapshot.metadata_generation, now=now)
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
-        conditions=_conditions(
-            previous.conditions, findings_of_round(spec, snapshot, plan, executed), snapshot.metadata_generation, now
-        ),
+        conditions=sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER))),
         # An empty or unreadable group keeps the last one.
         protocol=protocol_of(group).reported_as or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
@@ -116,16 +119,6 @@ def suspended_conditions(before: Sequence[Condition], observed_generation: int, 
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
         found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence))
     return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
-
-
-def _conditions(
-    before: Sequence[Condition], found: Sequence[Finding], observed_generation: int, now: datetime
-) -> list[Condition]:
-    """Return the conditions of a round in their order; of a recommendation only while recommendations are read."""
-    is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
-    kept = [c for c in before if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
-    conditions = conditions_of(found, kept, observed_generation=observed_generation, now=now)
-    return sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER)))
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:

@@ -77,7 +77,6 @@ def _budget(container: Json, path: str) -> ContainerBudget:
     named = [(text_of(e, "name", f"{path}.env[]"), e) for e in entries]
     return ContainerBudget(
         name=required_text_of(container, "name", path),
-        image=text_of(container, "image", path),
         env_names=tuple(name for name, _ in named),
         env_values=tuple(
             (name, text_of(e, "value", f"{path}.env[]")) for name, e in named
