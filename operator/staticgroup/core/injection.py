@@ -219,7 +219,7 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
 
 
 def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
-    """Say that an earlier template (the newest first) is one too many to remember; "" where all of them can be."""
+    """Say that an earlier template whose ids somebody may hold would be forgotten; "" where all of them are kept."""
     if len(earlier) <= TEMPLATES_MAX:
         return ""
     return (

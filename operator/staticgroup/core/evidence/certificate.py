@@ -168,7 +168,7 @@ def _was_replaced(version: PodVersion, node: NodeView) -> bool:
 
 
 def _never_started(container: ContainerView, started: frozenset[str] | None) -> bool:
-    """True for an entry without an end, of a container that is known not to be among those that ever `started`."""
+    """True for an entry without an end, of a container that never ran, as `started` shows; None shows nothing."""
     if started is None or container.name in started:
         return False
     is_unknown = container.phase is ContainerPhase.TERMINATED and container.reason == STATUS_UNKNOWN

@@ -120,7 +120,7 @@ class Naming:
         return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
 
     def carried_as(self, instance_id: str) -> frozenset[str]:
-        """Return the ids that the pod of a process with `instance_id` may carry: itself, and what it may append to."""
+        """Return the ids that the pod of a process with `instance_id` may carry: itself, or what was extended to it."""
         carried = {instance_id}
         for scheme in self.schemes:
             ordinal = scheme.ordinal_of(instance_id)
@@ -227,7 +227,7 @@ def ordinal_of_pod(workload_name: str, pod_name: str) -> Ordinal | None:
 
 @dataclass(frozen=True)
 class HeldSeat:
-    """One id of a StaticGroup of a namespace; its pods may be of any where they carry it."""
+    """One id of a StaticGroup in `namespace`; its pods may be of any namespace where they carry it."""
 
     instance_id: str
     naming: Naming

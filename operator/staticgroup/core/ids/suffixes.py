@@ -121,7 +121,7 @@ def suffix_mismatch(
 
 
 def _remedy(client: Client, near: set[str], known: set[str], *, is_both: bool) -> str:
-    """Return which field to set to what, where members appended what is `near`, or what the spec knows.
+    """Return which field to set to what, where members that nearly match appended `near`, and those that match `known`.
 
     `is_both`: a pod has a member that appended something and one that appended nothing.
     """
