@@ -23,7 +23,7 @@ from staticgroup.core.evidence.certificate import CertificateKind
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
-from staticgroup.kube.gateway import AioKubeGateway, PodRead
+from staticgroup.kube.gateway import KubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
@@ -181,7 +181,7 @@ async def test_unbound_deletion_is_proven_and_a_label_edit_is_none(
         deleted, edited = await cluster.create("web-0", node=""), await cluster.create("web-1", node="")
         await cluster.force_delete("web-0")
         await cluster.patch("web-1", {"metadata": {"labels": {"apps.kubernetes.io/pod-index": None}}})
-        read = await AioKubeGateway(transport, instance="t", now_s=time.time).read_pod(namespace, "web-1")
+        read = await KubeGateway(transport, instance="t", now_s=time.time).read_pod(namespace, "web-1")
         assert isinstance(read, PodRead)
         assert await store.barrier(namespace, read.resource_version), "the edit has been heard of"
         assert (state_of(store, deleted), state_of(store, edited)) == (PodState.DEAD, PodState.LIVE)
@@ -193,7 +193,7 @@ async def test_barrier_reaches_a_consistent_read_that_no_pod_event_follows(
     transport: Transport, namespace: str, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The read's version moves with every write of the cluster; only a bookmark can reach it."""
-    gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
+    gateway = KubeGateway(transport, instance="t", now_s=time.time)
     await cluster.create()
     took_s = []
     async with following(transport, namespace) as (store, gaps):
@@ -217,7 +217,7 @@ async def test_barrier_reaches_a_consistent_read_that_no_pod_event_follows(
 async def test_barrier_passes_with_the_main_stream_when_the_read_is_a_pod_event(
     transport: Transport, namespace: str, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
+    gateway = KubeGateway(transport, instance="t", now_s=time.time)
     took_ms = []
     async with following(transport, namespace) as (store, _):
         for number in range(5):
@@ -287,7 +287,7 @@ async def test_status_is_applied_with_the_uid_as_precondition(transport: Transpo
         while not isinstance(created, dict):
             created = await transport.call("create", STATIC_GROUPS, namespace=namespace, body=body)
             await asyncio.sleep(0.1)
-    gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
+    gateway = KubeGateway(transport, instance="t", now_s=time.time)
     uid = created["metadata"]["uid"]
     written = accepted(await gateway.apply_status("staticgroups", namespace, "orders", uid, {"observedGeneration": 1}))
     assert written["metadata"]["resourceVersion"] != created["metadata"]["resourceVersion"]
@@ -312,14 +312,14 @@ async def test_status_is_applied_with_the_uid_as_precondition(transport: Transpo
 
 
 async def test_server_answers_what_the_gateway_asks(transport: Transport, namespace: str) -> None:
-    gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
+    gateway = KubeGateway(transport, instance="t", now_s=time.time)
     assert len(accepted(await gateway.cluster_uid())) == 36
     assert await gateway.read_workload(namespace, WorkloadRef(name="web")) is None
     assert await gateway.read_secret(namespace, "none") is None
 
 
 async def test_events_are_created_and_counted_up(transport: Transport, namespace: str) -> None:
-    gateway = AioKubeGateway(transport, instance="t", now_s=time.time)
+    gateway = KubeGateway(transport, instance="t", now_s=time.time)
     involved = Involved(api_version="v1", kind="Pod", namespace=namespace, name="web-0", uid=str(uuid.uuid4()))
     for _ in range(3):
         assert (

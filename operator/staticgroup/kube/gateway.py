@@ -1,4 +1,4 @@
-"""Every single read and write at the API server, behind one protocol.
+"""Every single read and write at the API server.
 
 The stores follow pods and nodes. The gateway does the rest: consistent reads right before a removal, Secrets, status,
 Events, and what the API server can do and allows. Each call has a timeout and returns a value: the result, None for an
@@ -10,7 +10,6 @@ import base64
 import binascii
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from ..api.names import (
     API_VERSION,
@@ -66,58 +65,8 @@ class PodRead:
     version: PodVersion | None
 
 
-class KubeGateway(Protocol):
-    """What the shell needs of the API server besides the stores."""
-
-    async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
-        """Read a workload consistently; None when it does not exist, a problem where its kind is not served at all."""
-
-    async def read_pod(self, namespace: str, name: str) -> PodRead | KubeProblem:
-        """Read the pod of a name consistently, whatever its labels."""
-
-    async def read_node(self, name: str) -> NodeView | KubeProblem | None:
-        """Read a Node consistently; None when it does not exist."""
-
-    async def read_secret(self, namespace: str, name: str) -> dict[str, bytes] | KubeProblem | None:
-        """Read a Secret's decoded entries; None when it does not exist."""
-
-    async def cluster_uid(self) -> str | KubeProblem:
-        """Read the uid of the kube-system namespace, the identity of the cluster."""
-
-    async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
-        """Read one of our resources consistently; None when it does not exist."""
-
-    async def list_objects(self, plural: str, namespace: str) -> list[Json] | KubeProblem:
-        """List one of our resources consistently, in a namespace or, for "", in all."""
-
-    async def apply_status(
-        self, plural: str, namespace: str, name: str, uid: str, status: Json, *, resource_version: str = ""
-    ) -> Json | KubeProblem:
-        """Apply a status over the version of the object that the caller knows.
-
-        Parameters
-        ----------
-        resource_version: of that version; "" binds the write to a fresh read, for a status that nobody else writes.
-
-        Returns
-        -------
-        The object with this status; CONFLICT when it is another version than the caller knows, or has another uid.
-        """
-
-    async def post_event(
-        self, involved: Involved, *, type_: str, reason: str, message: str, action: str
-    ) -> KubeProblem | None:
-        """Post an Event; repetitions within ten minutes are counted up."""
-
-    async def has_policy(self, name: str) -> bool | KubeProblem:
-        """True when a MutatingAdmissionPolicy of that name is served and installed."""
-
-    async def has_webhook(self, name: str) -> bool | KubeProblem:
-        """True when a MutatingWebhookConfiguration of that name is installed and says which authorities to trust."""
-
-
-class AioKubeGateway:
-    """The gateway over a `Transport`.
+class KubeGateway:
+    """What the shell asks of the API server beside what the stores follow.
 
     Parameters
     ----------
@@ -250,6 +199,14 @@ class AioKubeGateway:
         created again under the same name, and a `metadata.uid` in an apply to /status is *ignored* (seen on 1.36.3:
         status strategies reset the metadata before it is compared). The resourceVersion is compared, and no two objects
         of one name share one.
+
+        Parameters
+        ----------
+        resource_version: of that version; "" binds the write to a fresh read, for a status that nobody else writes.
+
+        Returns
+        -------
+        The object with this status; CONFLICT when it is another version than the caller knows, or has another uid.
         """
         resource = Resource(group=GROUP, version=VERSION, plural=plural)
         if not resource_version:

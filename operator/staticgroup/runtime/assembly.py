@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..api.resources.memory import Writer
 from ..kafka.gateway import KioGateway
 from ..kafka.login.shared_credentials import SharedCredentials
-from ..kube.gateway import AioKubeGateway
+from ..kube.gateway import KubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.position import WatchPosition
@@ -71,7 +71,7 @@ class Assembly(ABC):
         self.metrics = Metrics(lease=f"{settings.namespace}/{settings.lease_name}")
         self.stores = Stores()
         self.listener = Listener(self)
-        self.kube = AioKubeGateway(
+        self.kube = KubeGateway(
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)

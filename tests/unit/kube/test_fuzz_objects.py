@@ -20,7 +20,7 @@ from simulator.operators.entrance import follow
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.gateway import AioKubeGateway
+from staticgroup.kube.gateway import KubeGateway
 from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
@@ -205,7 +205,7 @@ async def test_no_stream_ends_by_what_it_receives() -> None:
 
 async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
     async with odd_server() as (server, transport):
-        gateway = AioKubeGateway(transport, instance="op", now_s=lambda: 50.0)
+        gateway = KubeGateway(transport, instance="op", now_s=lambda: 50.0)
         lease = ActiveLease(
             transport, LeaseSettings(namespace="ops"), identity="op", position=lambda: None, clock_s=lambda: 50.0,
             now_s=lambda: 50.0, sleep=no_pause,

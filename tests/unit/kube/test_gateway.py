@@ -10,7 +10,7 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.kube.event_poster import Involved
-from staticgroup.kube.gateway import AioKubeGateway, PodRead
+from staticgroup.kube.gateway import KubeGateway, PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import CONNECTIONS_MAX, PODS, Transport, connect
 from support.clock import Clock
@@ -22,8 +22,8 @@ GROUPS = "staticgroups.staticgroup.io"
 
 
 @pytest.fixture
-def gateway(transport: Transport, clock: Clock) -> AioKubeGateway:
-    return AioKubeGateway(transport, instance="operator-0", now_s=clock)
+def gateway(transport: Transport, clock: Clock) -> KubeGateway:
+    return KubeGateway(transport, instance="operator-0", now_s=clock)
 
 
 def kind_of(outcome: object) -> KubeProblemKind:
@@ -32,7 +32,7 @@ def kind_of(outcome: object) -> KubeProblemKind:
 
 
 async def test_pod_is_read_with_the_version_of_the_list_and_whatever_its_labels(
-    server: FakeApiServer, gateway: AioKubeGateway
+    server: FakeApiServer, gateway: KubeGateway
 ) -> None:
     server.put(pod(labels={}))
     server.tick()
@@ -41,12 +41,12 @@ async def test_pod_is_read_with_the_version_of_the_list_and_whatever_its_labels(
     assert (found.resource_version, found.version.resource_version) == (server.resource_version, server.resource_version - 1)
 
 
-async def test_absent_pod_is_read_with_the_moment_of_its_absence(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_absent_pod_is_read_with_the_moment_of_its_absence(server: FakeApiServer, gateway: KubeGateway) -> None:
     server.put(pod("web-1"))
     assert await gateway.read_pod("shop", "web-0") == PodRead(resource_version=server.resource_version, version=None)
 
 
-async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: FakeApiServer, gateway: KubeGateway) -> None:
     assert await gateway.read_workload("shop", WorkloadRef(name="web")) is None
     server.denied.add(("get", "statefulsets.apps"))
     problem = await gateway.read_workload("shop", WorkloadRef(name="web"))
@@ -55,18 +55,18 @@ async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: F
     assert "get statefulsets.apps in namespace shop" in problem.message
 
 
-async def test_unavailable_server_is_never_an_absent_object(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_unavailable_server_is_never_an_absent_object(server: FakeApiServer, gateway: KubeGateway) -> None:
     for status in (429, 500, 503):
         server.failing_status = status
         assert kind_of(await gateway.read_workload("shop", WorkloadRef(name="web"))) is KubeProblemKind.UNAVAILABLE
         assert kind_of(await gateway.read_pod("shop", "web-0")) is KubeProblemKind.UNAVAILABLE
 
 
-async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: KubeGateway) -> None:
     configuration = server.configuration()
     configuration.host = "http://127.0.0.1:9"
     transport = connect(configuration)
-    outcome = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).cluster_uid()
+    outcome = await KubeGateway(transport, instance="x", now_s=lambda: 0.0).cluster_uid()
     await transport.close()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
@@ -93,7 +93,7 @@ async def at_silent_server() -> AsyncIterator[tuple[Transport, list[asyncio.Stre
 async def test_silent_server_ends_in_the_call_timeout() -> None:
     async with at_silent_server() as (made, _):
         impatient = Transport(made._client, call_timeout_s=0.05)
-        outcome = await AioKubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
+        outcome = await KubeGateway(impatient, instance="x", now_s=lambda: 0.0).cluster_uid()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
 
 
@@ -120,7 +120,7 @@ async def test_calls_in_parallel_use_a_limited_number_of_connections() -> None:
 
 
 async def test_secret_is_decoded_and_a_broken_one_does_not_leak(
-    server: FakeApiServer, gateway: AioKubeGateway, caplog: pytest.LogCaptureFixture
+    server: FakeApiServer, gateway: KubeGateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     secret = {"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": base64.b64encode(b"canary").decode()}}
@@ -151,7 +151,7 @@ async def test_secret_without_the_label_that_is_asked_for_is_refused_naming_it(
 ) -> None:
     metadata = {"namespace": "shop", "name": "s", "labels": labels}
     server.put({"metadata": metadata, "data": {"password": base64.b64encode(b"canary").decode()}}, "secrets")
-    found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label=asked).read_secret("shop", "s")
+    found = await KubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label=asked).read_secret("shop", "s")
     if is_used:
         assert found == {"password": b"canary"}
         return
@@ -166,11 +166,11 @@ async def test_content_of_a_secret_without_the_label_is_not_even_read(
     server: FakeApiServer, transport: Transport
 ) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "s"}, "data": {"password": "not-base64!"}}, "secrets")
-    careful = AioKubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label="staticgroup.io/kafka")
+    careful = KubeGateway(transport, instance="x", now_s=lambda: 0.0, secret_label="staticgroup.io/kafka")
     assert kind_of(await careful.read_secret("shop", "s")) is KubeProblemKind.FORBIDDEN
 
 
-async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiServer, gateway: KubeGateway) -> None:
     server.put({"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}, "spec": {"mode": "Manage"}}, GROUPS)
     written = of_type(dict, await gateway.apply_status("staticgroups", "shop", "orders", "u1", {"protocol": "Classic"}))
     assert written["status"] == {"protocol": "Classic"}
@@ -183,7 +183,7 @@ async def test_status_is_applied_to_the_object_of_this_uid_only(server: FakeApiS
 
 
 async def test_status_write_is_bound_to_the_object_that_was_read(
-    server: FakeApiServer, transport: Transport, gateway: AioKubeGateway
+    server: FakeApiServer, transport: Transport, gateway: KubeGateway
 ) -> None:
     """The object is deleted and created again between the read and the write."""
     raw = {"metadata": {"namespace": "shop", "name": "orders", "uid": "u1"}}
@@ -202,7 +202,7 @@ async def test_status_write_is_bound_to_the_object_that_was_read(
 
 
 async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
-    server: FakeApiServer, gateway: AioKubeGateway
+    server: FakeApiServer, gateway: KubeGateway
 ) -> None:
     """A write that came in between is not overwritten: a replica that was paused must not undo what its successor wrote."""
     group = ("staticgroups", "shop", "orders", "u1")
@@ -219,7 +219,7 @@ async def test_status_write_is_bound_to_the_version_that_the_caller_knows(
 
 
 async def test_repeated_event_is_counted_up_within_ten_minutes_and_new_after(
-    server: FakeApiServer, gateway: AioKubeGateway, clock: Clock
+    server: FakeApiServer, gateway: KubeGateway, clock: Clock
 ) -> None:
     involved = Involved(api_version="staticgroup.io/v1alpha1", kind="StaticGroup", namespace="shop", name="orders", uid="u")
 
@@ -236,7 +236,7 @@ async def test_repeated_event_is_counted_up_within_ten_minutes_and_new_after(
     assert events[0]["regarding"]["uid"] == "u"
 
 
-async def test_event_deleted_meanwhile_is_posted_again(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_event_deleted_meanwhile_is_posted_again(server: FakeApiServer, gateway: KubeGateway) -> None:
     involved = Involved(api_version="v1", kind="Pod", namespace="shop", name="p", uid="u")
     for _ in range(2):
         await gateway.post_event(involved, type_="Normal", reason="R", message="m" * 2000, action="A")
@@ -261,7 +261,7 @@ UNDECLARED_TEXT = "failed to create typed patch object (shop/orders): .status.se
     ],
 )
 async def test_refused_status_is_an_answer_with_its_kind_and_nothing_of_its_text(
-    server: FakeApiServer, gateway: AioKubeGateway, transport: Transport, status: int, text: str, kind: KubeProblemKind
+    server: FakeApiServer, gateway: KubeGateway, transport: Transport, status: int, text: str, kind: KubeProblemKind
 ) -> None:
     server.put({"metadata": {"name": "orders", "namespace": "shop", "uid": "sg-1"}}, GROUPS)
     server.failing["patch", GROUPS] = [status]

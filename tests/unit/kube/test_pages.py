@@ -10,7 +10,7 @@ import pytest
 
 from staticgroup.kube import pages as paging
 from staticgroup.kube import transport as wire
-from staticgroup.kube.gateway import AioKubeGateway
+from staticgroup.kube.gateway import KubeGateway
 from staticgroup.kube.informer import Informer
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pages import PAGE_BYTES, PAGE_LIMIT, PAGE_LIMIT_SLOW, PageLimit
@@ -66,7 +66,7 @@ async def test_own_resources_and_nodes_are_listed_in_pages_of_the_same_kind() ->
         populate(server, "staticgroups.staticgroup.io")
         populate(server, "nodes")
         transport = connect(server.configuration())
-        found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
+        found = await KubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
         assert isinstance(found, list)
         assert len(found) == PODS_LARGE + PODS_SMALL
         nodes = NodeStore(on_change=lambda _name: None)
@@ -82,7 +82,7 @@ async def test_answer_that_no_smaller_page_makes_small_enough_is_a_problem_and_n
     async with FakeApiServer().serving() as server:
         server.put(pod("web-0", annotations={"large": "x" * 30_000}), "staticgroups.staticgroup.io")
         transport = connect(server.configuration())
-        found = await AioKubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
+        found = await KubeGateway(transport, instance="x", now_s=lambda: 0.0).list_objects("staticgroups", "shop")
         await transport.close()
         assert isinstance(found, KubeProblem)
         assert found.kind is KubeProblemKind.TOO_LARGE

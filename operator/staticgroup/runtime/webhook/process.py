@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from ...api.names import STATIC_GROUP_PLURAL
 from ...api.rendering import AgentImage
-from ...kube.gateway import AioKubeGateway
+from ...kube.gateway import KubeGateway
 from ...kube.webhook_objects import WebhookObjects
 from ..process import kube_client, logs
 from ..process.metrics import export_process
@@ -60,7 +60,7 @@ async def run(settings: WebhookSettings) -> int:
     """Answer until a signal ends the process; returns the exit status, 0 after SIGTERM or SIGINT."""
     logs.configure(settings.log_level, settings.log_format, lambda: ())
     transport = await kube_client.connected()
-    kube = AioKubeGateway(transport, instance="webhook", now_s=time.time)
+    kube = KubeGateway(transport, instance="webhook", now_s=time.time)
     metrics = WebhookMetrics()
     export_process(metrics.registry)
     server = WebhookServer(

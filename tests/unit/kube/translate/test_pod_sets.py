@@ -7,7 +7,7 @@ import pytest
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import KIND_OF, STATEFUL_SET, STRIMZI_POD_SET
 from staticgroup.core.workload import WorkloadView
-from staticgroup.kube.gateway import AioKubeGateway
+from staticgroup.kube.gateway import KubeGateway
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.translate import MalformedObject, pod_set_view
 from staticgroup.kube.transport import Transport
@@ -20,8 +20,8 @@ REF = WorkloadRef(api_version="core.strimzi.io/v1", kind="StrimziPodSet", name="
 
 
 @pytest.fixture
-def gateway(transport: Transport, clock: Clock) -> AioKubeGateway:
-    return AioKubeGateway(transport, instance="operator-0", now_s=clock)
+def gateway(transport: Transport, clock: Clock) -> KubeGateway:
+    return KubeGateway(transport, instance="operator-0", now_s=clock)
 
 
 def listed_pod(name: str, **spec: Any) -> Json:
@@ -107,21 +107,21 @@ def test_a_kind_is_known_by_its_name() -> None:
 # the read -------------------------------------------------------------------------------------------------------
 
 
-async def test_an_api_server_that_does_not_serve_the_kind_is_a_problem_and_no_absence(gateway: AioKubeGateway) -> None:
+async def test_an_api_server_that_does_not_serve_the_kind_is_a_problem_and_no_absence(gateway: KubeGateway) -> None:
     """Both are answered with 404; read as an absence, every member of the group would be departed."""
     found = of_type(KubeProblem, await gateway.read_workload("shop", REF))
     assert found.kind is KubeProblemKind.NOT_FOUND
     assert "serves no StrimziPodSet in core.strimzi.io/v1; install Strimzi's cluster operator" in found.message
 
 
-async def test_a_set_that_is_served_and_does_not_exist_is_absent(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_a_set_that_is_served_and_does_not_exist_is_absent(server: FakeApiServer, gateway: KubeGateway) -> None:
     server.served["/apis/core.strimzi.io/v1"] = {"kind": "APIResourceList", "resources": [{"name": "strimzipodsets"}]}
     assert await gateway.read_workload("shop", REF) is None
     server.served["/apis/core.strimzi.io/v1"] = {"kind": "APIResourceList", "resources": [{"name": "others"}]}
     assert isinstance(await gateway.read_workload("shop", REF), KubeProblem)
 
 
-async def test_a_refused_read_is_a_problem(server: FakeApiServer, gateway: AioKubeGateway) -> None:
+async def test_a_refused_read_is_a_problem(server: FakeApiServer, gateway: KubeGateway) -> None:
     server.denied.add(("get", "strimzipodsets.core.strimzi.io"))
     found = of_type(KubeProblem, await gateway.read_workload("shop", REF))
     assert found.kind is KubeProblemKind.FORBIDDEN
