@@ -13,7 +13,7 @@ import asyncio
 from typing import Final
 
 from ..core.group import GroupView, RebalanceOutcome
-from .calls.joining import TemporaryMember, join, join_as, leave_as
+from .calls.joining import TemporaryMember, join, leave_as
 from .calls.reading import describe_groups
 from .connection import BrokerConnection
 from .errors import Code, Refusal, refusal_by
@@ -41,7 +41,7 @@ def rebalance_once(group_id: str, protocol: str) -> Attempt[RebalanceOutcome]:
                 raise refusal_by(Api.JOIN_GROUP, code, group_id, pool.settings.principal)
 
             # Step 2: join by it; the answer comes only when the rebalance is over or the member gone.
-            joining = asyncio.create_task(own.call(join_as(member, protocol), deadline_s))
+            joining = asyncio.create_task(own.call(join(group_id, protocol, member), deadline_s))
             try:
                 return await _leave_when_joined(others, joining, member, deadline_s)
             finally:

@@ -30,22 +30,15 @@ class TemporaryMember:
     member_id: str
 
 
-def join(group_id: str, protocol: str) -> Call[tuple[int, TemporaryMember]]:
+def join(group_id: str, protocol: str, drawn: TemporaryMember | None = None) -> Call[tuple[int, TemporaryMember]]:
     """Ask for a member id; the answer is MEMBER_ID_REQUIRED with it, or another error code and an empty one.
 
     Parameters
     ----------
     protocol: the assignor that the group has chosen, which every member of it supports.
+    drawn: joins by the id that was drawn; the coordinator begins a rebalance, and answers when it is over or we leave.
     """
-    return _join(group_id, protocol, "")
 
-
-def join_as(member: TemporaryMember, protocol: str) -> Call[tuple[int, TemporaryMember]]:
-    """Join by the id that was drawn: the coordinator begins a rebalance, and answers when that is over or we leave."""
-    return _join(member.group_id, protocol, member.member_id)
-
-
-def _join(group_id: str, protocol: str, member_id: str) -> Call[tuple[int, TemporaryMember]]:
     def build(cls: Any, _version: int) -> Any:
         timeout = i32Timedelta.parse(timedelta(seconds=SESSION_TIMEOUT_S))
         return fill(
@@ -53,7 +46,7 @@ def _join(group_id: str, protocol: str, member_id: str) -> Call[tuple[int, Tempo
             group_id=group_id,
             session_timeout=timeout,
             rebalance_timeout=timeout,
-            member_id=member_id,
+            member_id=drawn.member_id if drawn else "",
             group_instance_id=None,
             protocol_type="consumer",
             protocols=(element_type(cls, "protocols")(name=protocol, metadata=NO_SUBSCRIPTION),),
