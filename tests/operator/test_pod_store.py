@@ -25,8 +25,9 @@ from staticgroup.core.evidence.pod import NodeView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import KubeGateway, PodRead
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
+from staticgroup.kube.pages import PageLimit
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import MERGE_PATCH, NAMESPACES, PODS, Resource, Transport, connect
 
@@ -138,8 +139,8 @@ async def following(
     hooks = PodStoreHooks(
         node_of={"node-a": NODE}.get, is_managed=lambda ns, name: True, on_change=lambda *key: None, on_gap=gaps.append)
     store = PodStore(
-        transport, hooks, rng=Random(), now_s=time.time, clock_s=time.monotonic, scopes=(namespace,),
-        settings=PodStoreSettings(chunk_size=2))
+        transport, hooks, rng=Random(), now_s=time.time, clock_s=time.monotonic, scopes=(namespace,))
+    store._streams[namespace]._page_limit = PageLimit(2)
     task = asyncio.create_task(store.run(resume))
     try:
         async with asyncio.timeout(20):

@@ -72,16 +72,13 @@ class KubeGateway:
     ----------
     instance: name of this replica for Events.
     now_s: seconds since the Unix epoch.
-    env_names: as for the pod store.
     secret_label: `<key>` or `<key>=<value>` that a Secret must carry to be read; empty: none.
     """
 
     def __init__(
-        self, transport: Transport, *, instance: str, now_s: Callable[[], float],
-        env_names: frozenset[str] = frozenset(), secret_label: str = "",
+        self, transport: Transport, *, instance: str, now_s: Callable[[], float], secret_label: str = ""
     ) -> None:
         self._transport = transport
-        self._env_names = env_names
         self._secret_label = secret_label
         self._page_limit = PageLimit()
         self._events = EventPoster(transport, instance=instance, now_s=now_s)
@@ -132,7 +129,7 @@ class KubeGateway:
             return _malformed(MalformedObject(kind="Pod", field="metadata", found="PodList"), PODS, namespace)
         if not items:
             return PodRead(resource_version=int(resource_version), version=None)
-        version = pod_version(items[0], env_names=self._env_names)
+        version = pod_version(items[0])
         if isinstance(version, MalformedObject):
             return _malformed(version, PODS, namespace)
         return PodRead(resource_version=int(resource_version), version=version)

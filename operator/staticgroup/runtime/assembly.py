@@ -15,7 +15,7 @@ from ..kube.gateway import KubeGateway
 from ..kube.lease import ActiveLease, LeaseSettings
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.position import WatchPosition
-from ..kube.pods.store import PodStore, PodStoreSettings
+from ..kube.pods.store import PodStore
 from ..kube.transport import Transport
 from .connections import Connections
 from .connections.reporter import ConnectionReporter
@@ -168,9 +168,8 @@ class Assembly(ABC):
             now_s=self.sources.now_s,
             clock_s=self.sources.monotonic_s,
             scopes=self.settings.watch_namespaces or ("",),
-            settings=PodStoreSettings(
-                barrier_patience_s=self.settings.barrier_patience_s, relist_interval_s=self.settings.relist_s
-            ),
+            barrier_patience_s=self.settings.barrier_patience_s,
+            relist_interval_s=self.settings.relist_s,
         )
 
     def _lease_settings(self) -> LeaseSettings:

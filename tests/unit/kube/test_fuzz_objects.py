@@ -24,7 +24,7 @@ from staticgroup.kube.gateway import KubeGateway
 from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
-from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
 from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect
@@ -81,7 +81,7 @@ def odd(original: Any) -> st.SearchStrategy[Any]:
 def test_any_pod_is_a_version_or_refused(raw: Any) -> None:
     assert isinstance(may_hold_a_seat(raw), bool)
     assert isinstance(uid_of(raw), str)
-    version = pod_version(raw, env_names=frozenset({"MEMBER"}))
+    version = pod_version(raw)
     assert isinstance(version, PodVersion | MalformedObject)
 
 
@@ -184,7 +184,6 @@ async def test_no_stream_ends_by_what_it_receives() -> None:
         )  # fmt: skip
         pods = PodStore(
             transport, hooks, rng=rng, now_s=lambda: 50.0, clock_s=clock_s, scopes=("",), sleep=no_pause,
-            settings=PodStoreSettings(),
         )  # fmt: skip
         nodes = NodeStore(on_change=lambda name: None)
         handlers: tuple[tuple[Resource, OnObject], ...] = ((NODES, nodes.changed), (STATEFULSETS, lambda raw, is_deleted: taken.append(raw)))

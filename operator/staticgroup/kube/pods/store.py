@@ -18,14 +18,13 @@ from random import Random
 from typing import Any, Final
 
 from ...core.evidence.pod import PodVersion
-from ..pages import PAGE_LIMIT
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
 from ..transport import Transport
-from .book import GONE_MAX, Change, IsManaged, NodeOf, PodBook
+from .book import Change, IsManaged, NodeOf, PodBook
 from .position import ScopePosition, WatchPosition
 from .watch.messages import Gap, PodListing, restored
-from .watch.stream import STALL_TIMEOUT_S, PodStream
+from .watch.stream import PodStream
 
 _log = logging.getLogger(__name__)
 ALL_NAMESPACES: Final = ""
@@ -36,30 +35,6 @@ API servers keep events for at least 75 s (`eventFreshDuration` of their watch c
 """
 SAMPLES_APART_S: Final = 5.0
 SAMPLES_MAX: Final = 2_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodStoreSettings:
-    """Times and bounds of the store.
-
-    Parameters
-    ----------
-    barrier_patience_s: how long a barrier waits for the main stream before it replays. Short, because the main stream
-        may still win meanwhile: barriers after which no pod changed took 1.0-1.2 s without patience and 1.1-2.4 s with
-        0.7 s (measured on 1.36.3).
-    relist_interval_s: between two comparisons with a complete LIST.
-    stall_timeout_s: silence after which a stream is reconnected.
-    chunk_size: most pods per LIST page.
-    env_names: further environment variables that carry instance ids.
-    """
-
-    barrier_patience_s: float = 0.1
-    relist_interval_s: float = 600.0
-    stall_timeout_s: float = STALL_TIMEOUT_S
-    reconnect_delay_s: float = 0.2
-    chunk_size: int = PAGE_LIMIT
-    gone_max: int = GONE_MAX
-    env_names: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,26 +72,25 @@ class PodStore:
     rng: draws names and spreads retries; must differ between processes.
     now_s: seconds since the Unix epoch.
     clock_s: monotonic seconds.
+    barrier_patience_s: how long a barrier waits for the main stream before it replays. Short, because the main stream
+        may still win meanwhile: barriers after which no pod changed took 1.0-1.2 s without patience and 1.1-2.4 s with
+        0.7 s (measured on 1.36.3).
+    relist_interval_s: between two comparisons with a complete LIST.
     """
 
     def __init__(
         self, transport: Transport, hooks: PodStoreHooks, *, rng: Random, now_s: Callable[[], float],
-        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,),
-        settings: PodStoreSettings | None = None, sleep: Callable[[float], Any] = asyncio.sleep,
+        clock_s: Callable[[], float], scopes: Sequence[str] = (ALL_NAMESPACES,), barrier_patience_s: float = 0.1,
+        relist_interval_s: float = 600.0, sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
-        self._settings = settings or PodStoreSettings()
+        self._barrier_patience_s = barrier_patience_s
+        self._relist_interval_s = relist_interval_s
         self._hooks = hooks
         self._clock_s = clock_s
         self._sleep = sleep
-        self._book = PodBook(
-            node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed, gone_max=self._settings.gone_max
-        )
+        self._book = PodBook(node_of=hooks.node_of, now_s=now_s, is_managed=hooks.is_managed)
         self._streams = {
-            scope: PodStream(
-                transport, self, scope=scope, rng=rng, now_s=now_s, clock_s=clock_s, sleep=sleep,
-                chunk_size=self._settings.chunk_size, stall_timeout_s=self._settings.stall_timeout_s,
-                reconnect_delay_s=self._settings.reconnect_delay_s,
-            )
+            scope: PodStream(transport, self, scope=scope, rng=rng, now_s=now_s, clock_s=clock_s, sleep=sleep)
             for scope in scopes
         }
         # What is known of pods, the book answers.
@@ -149,7 +123,7 @@ class PodStore:
 
     async def _relist_periodically(self) -> None:
         while True:
-            await self._sleep(self._settings.relist_interval_s)
+            await self._sleep(self._relist_interval_s)
             await self.relist()
 
     async def relist(self) -> None:
@@ -161,7 +135,7 @@ class PodStore:
 
     def translate(self, raw: object) -> PodVersion | MalformedObject:
         """Translate a raw pod; a pod that cannot be read is logged by the field that is wrong, never by its content."""
-        version = pod_version(raw, env_names=self._settings.env_names)
+        version = pod_version(raw)
         if isinstance(version, MalformedObject):
             _log.error("pod object cannot be read", extra={"field": version.field, "found": version.found})
         else:
@@ -311,8 +285,8 @@ class PodStore:
 
     async def _reaches(self, stream: PodStream, resource_version: int) -> bool:
         """Wait a moment for the main stream, then replay."""
-        patience_s = self._settings.barrier_patience_s
-        return await stream.reach(resource_version, patience_s) or await stream.catch_up(resource_version)
+        reached = await stream.reach(resource_version, self._barrier_patience_s)
+        return reached or await stream.catch_up(resource_version)
 
     def _stream_of(self, namespace: str) -> PodStream | None:
         return self._streams.get(namespace) or self._streams.get(ALL_NAMESPACES)

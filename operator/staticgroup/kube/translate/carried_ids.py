@@ -79,7 +79,7 @@ class _Environments:
         return found
 
 
-def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carried:
+def carried_ids(metadata: Json, spec: Json) -> Carried:
     """Collect the legal ids in a pod's annotations and environment, the first CARRIED_IDS_MAX of them."""
     annotations = object_of(metadata, "annotations", "metadata")
     is_annotated = any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
@@ -91,7 +91,7 @@ def carried_ids(metadata: Json, spec: Json, env_names: frozenset[str]) -> Carrie
     shows_id, are_fixed = False, True
     holders = _Holders()
     environments = _Environments(metadata)
-    for candidate, is_fixed in _environment_ids(environments, spec, env_names, annotated, holders):
+    for candidate, is_fixed in _environment_ids(environments, spec, annotated, holders):
         if len(legal) == CARRIED_IDS_MAX:
             return Carried(frozenset(legal), False, dict.fromkeys(_names(spec), frozenset[str]()))
         are_fixed = are_fixed and is_fixed
@@ -185,7 +185,7 @@ def names_an_id(variable: str) -> bool:
 
 
 def _environment_ids(
-    environments: _Environments, spec: Json, env_names: frozenset[str], annotated: frozenset[str], holders: _Holders
+    environments: _Environments, spec: Json, annotated: frozenset[str], holders: _Holders
 ) -> Iterator[tuple[str, bool]]:
     """Yield every value that may be an id in the environment, and whether it is fixed; "" where it is not known.
 
@@ -207,7 +207,7 @@ def _environment_ids(
             own_name = intern(text_of(container, "name", place))
             carries = False
             for name, value, is_fixed in environments.of(container):
-                if name in env_names or names_an_id(name) or value in annotated or name in reads:
+                if names_an_id(name) or value in annotated or name in reads:
                     carries = True
                     holders.allow(own_name, *([value] if is_fixed and value and _is_legal_id(value) else []))
                     yield value or "", is_fixed

@@ -34,22 +34,17 @@ _PEER_POD_RESOURCE = "kata.peerpods.io/vm"
 _SEAT_NAME: Final = re.compile(r".+-(?:0|[1-9][0-9]*)")
 
 
-def pod_version(raw: object, *, env_names: frozenset[str] = frozenset()) -> PodVersion | MalformedObject:
-    """Translate a Pod object as the API server sent it, or say which field has the wrong shape.
-
-    Parameters
-    ----------
-    env_names: environment variables that carry instance ids in addition to those whose name says so (`names_an_id`).
-    """
-    return translated("Pod", raw, lambda pod: _pod_version(pod, env_names))
+def pod_version(raw: object) -> PodVersion | MalformedObject:
+    """Translate a Pod object as the API server sent it, or say which field has the wrong shape."""
+    return translated("Pod", raw, _pod_version)
 
 
-def _pod_version(raw: Json, env_names: frozenset[str]) -> PodVersion:
+def _pod_version(raw: Json) -> PodVersion:
     metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
     conditions = objects_of(status, "conditions", "status")
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
-    carried = carried_ids(metadata, spec, env_names)
+    carried = carried_ids(metadata, spec)
     holders = carried.holders
     owner = next((o for o in objects_of(metadata, "ownerReferences", "metadata") if o.get("controller") is True), {})
     deleted_at_s = _time_s(metadata.get("deletionTimestamp"))

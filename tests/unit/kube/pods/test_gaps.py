@@ -9,6 +9,7 @@ import pytest
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.kube.outage import RETRY_MAX_S
 from staticgroup.kube.pods.position import WatchPosition
+from staticgroup.kube.pods.watch import stream
 from staticgroup.kube.pods.watch.messages import Gap
 from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
@@ -104,8 +105,11 @@ async def test_relist_that_contradicts_is_a_gap(server: FakeApiServer, what: str
             assert {"created": "never delivered", "changed": "stopped at"}[what] in world.gaps[0]
 
 
-async def test_silent_stream_is_connected_again_without_a_gap(server: FakeApiServer) -> None:
-    async with following(server, stall_timeout_s=0.05) as world:
+async def test_silent_stream_is_connected_again_without_a_gap(
+    server: FakeApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "STALL_TIMEOUT_S", 0.05)
+    async with following(server) as world:
         await eventually(lambda: len(server.watch_starts) >= 3)
         assert world.gaps == []
 

@@ -8,8 +8,11 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.evidence.pod import NodeView
+from staticgroup.kube.outage import Backoff
+from staticgroup.kube.pages import PageLimit
+from staticgroup.kube.pods.book import GONE_MAX
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
-from staticgroup.kube.pods.store import PodStore, PodStoreHooks, PodStoreSettings
+from staticgroup.kube.pods.store import PodStore, PodStoreHooks
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from support.narrowing import some
@@ -49,7 +52,8 @@ async def following(
     anchored: bool = True, is_watched: bool = True, scopes: tuple[str, ...] = ("",),
     is_managed: Callable[[], bool] = lambda: True,
     sleep: Callable[[float], Any] = asyncio.sleep, now_s: Callable[[], float] = lambda: 50.0,
-    clock_s: Callable[[], float] | None = None, **settings_: Any,
+    clock_s: Callable[[], float] | None = None, barrier_patience_s: float = 0.02, reconnect_delay_s: float = 0.001,
+    chunk_size: int = 2, gone_max: int = GONE_MAX,
 ) -> AsyncIterator[WatchedStore]:
     transport = connect(server.configuration())
     nodes = {"node-a": NODE}
@@ -60,11 +64,14 @@ async def following(
         on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
         on_end=lambda *key: world.ends.append(key),
     )
-    defaults: dict[str, Any] = {"barrier_patience_s": 0.02, "reconnect_delay_s": 0.001, "chunk_size": 2}
     store = PodStore(
         transport, hooks, rng=Random(seed), now_s=now_s, clock_s=clock_s or asyncio.get_running_loop().time, scopes=scopes,
-        settings=PodStoreSettings(**(defaults | settings_)), sleep=sleep,
+        barrier_patience_s=barrier_patience_s, sleep=sleep,
     )
+    store._book._gone_max = gone_max
+    for stream in store._streams.values():
+        stream._page_limit = PageLimit(chunk_size)
+        stream._backoff = Backoff(stream._rng, first_s=reconnect_delay_s)
     world = WatchedStore(store, nodes)
     task = asyncio.create_task(store.run(resume))
     try:

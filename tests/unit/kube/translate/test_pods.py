@@ -15,8 +15,8 @@ from support.narrowing import of_type
 from unit.kube.raw_objects import NODE, at, ended, pod, running, unknown, waiting, wrote
 
 
-def version(raw: dict[str, Any], **rest: Any) -> PodVersion:
-    found = of_type(PodVersion, pod_version(at(raw, 7) if "resourceVersion" not in raw["metadata"] else raw, **rest))
+def version(raw: dict[str, Any]) -> PodVersion:
+    found = of_type(PodVersion, pod_version(at(raw, 7) if "resourceVersion" not in raw["metadata"] else raw))
     return found
 
 

@@ -28,7 +28,6 @@ def with_env(*entries: dict[str, Any], instance_id: str | None = "web-0.1a2b3c4d
         ({"name": "KAFKA_GROUP_INSTANCE_ID", "value": "literal-1"}, {"literal-1"}),
         ({"name": "kafka_group_instance_id", "value": "lower-1"}, {"lower-1"}),
         ({"name": "OTHER", "value": "not-asked-for"}, set()),
-        ({"name": "MEMBER", "value": "asked-for"}, {"asked-for"}),
         ({"name": "INSTANCE_ID", "value": "$(POD)-x"}, {"web-0-x"}),
         ({"name": "INSTANCE_ID", "value": "$$(POD)"}, set()),
         ({"name": "INSTANCE_ID", "value": "$(UNKNOWN)-x"}, set()),
@@ -48,7 +47,7 @@ def test_instance_ids_come_from_the_environment_as_the_kubelet_resolves_it(entry
     raw["metadata"]["annotations"] = {"a/b": "from-a"}
     first = {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
     raw["spec"]["containers"][0]["env"] = [first, entry]
-    assert version(raw, env_names=frozenset({"MEMBER"})).instance_ids == expected
+    assert version(raw).instance_ids == expected
 
 
 def read(field_path: str) -> dict[str, Any]:
@@ -172,21 +171,19 @@ def test_ids_of_names_and_literals_alone_are_fixed(env: list[dict[str, Any]]) ->
         [NAME, COMPOSED, {"name": "INSTANCE_ID", "value": "$(WEB_SERVICE_HOST)"}],
         [NAME, COMPOSED, {"name": "INSTANCE_ID", "value": "$(LATER)"}, {"name": "LATER", "value": "x"}],
         [NAME, COMPOSED, {"name": "AUDIT", **read("metadata.annotations['staticgroup.io/instance-id']")}],
-        [NAME, COMPOSED, {"name": "MEMBER", **read("metadata.annotations['a/b']")}],
     ],
     ids=[
         "no variable", "only an empty one", "no legal id", "annotation", "label", "annotation without a value beside",
         "annotation without a value before", "expansion of a label", "expansion of an expansion of a label", "redefined by an annotation",
         "redefined by a long annotation", "redefined for a later id", "ConfigMap", "Secret", "resource", "address", "node",
         "variable of a Service", "defined later", "variable of another name that reads the id's annotation",
-        "variable that was asked for",
     ],
 )
 def test_ids_that_may_say_something_else_at_the_next_start_of_a_container_are_not_fixed(env: list[dict[str, Any]]) -> None:
     """A container that starts reads annotations, labels, ConfigMaps and the variables of Services again."""
     raw = with_env(*env)
     raw["metadata"]["annotations"] |= {"long": "x" * 1000}
-    assert not version(raw, env_names=frozenset({"MEMBER"})).ids_are_fixed
+    assert not version(raw).ids_are_fixed
 
 
 @pytest.mark.parametrize("kind", ["containers", "initContainers", "ephemeralContainers"])

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....core.evidence.pod import PodVersion
 from ...outage import RETRY_MAX_S, Backoff
-from ...pages import PAGE_LIMIT, PageLimit, pages
+from ...pages import PageLimit, pages
 from ...problem import KubeProblem, KubeProblemKind
 from ...translate import MalformedObject
 from ...translate.pods import may_hold_a_seat, uid_of
@@ -65,8 +65,7 @@ class PodStream:
 
     def __init__(
         self, transport: Transport, store: "PodStore", *, scope: str, rng: Random, now_s: Callable[[], float],
-        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
-        stall_timeout_s: float = STALL_TIMEOUT_S, reconnect_delay_s: float = 0.2,
+        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
         self.scope = scope
         self.position = 0
@@ -81,9 +80,8 @@ class PodStream:
         self._now_s = now_s
         self._clock_s = clock_s
         self._sleep = sleep
-        self._page_limit = PageLimit(chunk_size)
-        self._stall_timeout_s = stall_timeout_s
-        self._backoff = Backoff(rng, first_s=reconnect_delay_s)
+        self._page_limit = PageLimit()
+        self._backoff = Backoff(rng, first_s=0.2)
         self._reported_gap: Gap | None = None
         self._gap_reported = asyncio.Event()
         self._gap_count = 0
@@ -211,7 +209,7 @@ class PodStream:
                 return _expired(position) if stream.kind is KubeProblemKind.GONE else None
             self.problem = None
             self._opened_s = self._clock_s()
-            while (event := await stream.next_event(self._stall_timeout_s)) is not None:
+            while (event := await stream.next_event(STALL_TIMEOUT_S)) is not None:
                 gap = self._take_event(event)
                 if gap is not None:
                     return gap
