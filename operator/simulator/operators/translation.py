@@ -50,7 +50,7 @@ def _metadata(cluster: ModelKafkaCluster, request: Any, exchange: Exchange) -> A
 
     def shown(name: str) -> Any:
         count = cluster.image.partitions.get(name, 0)
-        code = Code.TOPIC_AUTHORIZATION_FAILED if is_hidden else Code.NONE if count else UNKNOWN_TOPIC_OR_PARTITION
+        code = Code.topic_authorization_failed if is_hidden else Code.none if count else UNKNOWN_TOPIC_OR_PARTITION
         return SimpleNamespace(name=name, error_code=code, partitions=(None,) * (0 if code else count))
 
     topics = tuple(shown(each.name) for each in request.topics or ())
@@ -75,8 +75,8 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
     refused: dict[int, int] = {}
     if (exchange.principal, "DESCRIBE_CONFIGS") in cluster.denied:
         refused = {
-            BROKER_RESOURCE: Code.CLUSTER_AUTHORIZATION_FAILED,
-            GROUP_RESOURCE: Code.GROUP_AUTHORIZATION_FAILED,
+            BROKER_RESOURCE: Code.cluster_authorization_failed,
+            GROUP_RESOURCE: Code.group_authorization_failed,
         }
 
     def values_of(resource: Any) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _describe_configs(cluster: ModelKafkaCluster, request: Any, exchange: Exchan
         )
 
     def result(resource: Any) -> Any:
-        code = refused.get(resource.resource_type, Code.NONE)
+        code = refused.get(resource.resource_type, Code.none)
         shown = {} if code else {k: v for k, v in values_of(resource).items() if k in resource.configuration_keys}
         return SimpleNamespace(
             resource_type=resource.resource_type,
@@ -165,7 +165,7 @@ def shown(api: Api, response: Any, *, is_hidden: bool) -> Any:
     groups = tuple(
         SimpleNamespace(
             group_id=group.group_id,
-            error_code=Code.TOPIC_AUTHORIZATION_FAILED if is_hidden and group.members else group.error_code,
+            error_code=Code.topic_authorization_failed if is_hidden and group.members else group.error_code,
             group_state=group.group_state,
             group_epoch=group.group_epoch,
             assignment_epoch=group.assignment_epoch,

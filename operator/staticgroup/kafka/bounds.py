@@ -91,7 +91,7 @@ def set_config(group_id: str, values: Mapping[str, int]) -> Attempt[None]:
     async def attempt(pool: ClusterPool, deadline_s: float) -> None:
         _, connection = await pool.coordinator(group_id, deadline_s)
         code = await connection.call(call, deadline_s)
-        if code != Code.NONE:
+        if code != Code.none:
             raise refusal_by(call.api, code, group_id, pool.settings.principal)
 
     return attempt

@@ -223,7 +223,7 @@ class GroupReader:
             return listed | {g: _unlisted(g, refused.problem) for g in unknown}
         for group_id in unknown:
             name = types.get(group_id)
-            if code != Code.NONE:
+            if code != Code.none:
                 listed[group_id] = refusal_by(Api.LIST_GROUPS, code, group_id, self.pool.settings.principal)
             elif not name:
                 listed[group_id] = GroupType.ABSENT if name is None else None
@@ -275,13 +275,13 @@ class GroupReader:
         self, group_type: GroupType, node: BrokerNode, group_id: str, found: GroupView | int, listed: Listed
     ) -> Reading:
         how, principal = _HOW[group_type], self.pool.settings.principal
-        if found == Code.GROUP_ID_NOT_FOUND or (isinstance(found, GroupView) and found.state == "Dead"):
+        if found == Code.group_id_not_found or (isinstance(found, GroupView) and found.state == "Dead"):
             # No such group of this type: absent only if ListGroups did not show it either.
             if listed is None:
                 text = f"group {group_id!r} is listed but not a classic group, and brokers before Kafka 3.8 "
                 return refusal(KafkaProblemKind.BROKER_TOO_OLD, f"{text}do not tell the type; upgrade them")
             if listed is not GroupType.ABSENT:
-                return refusal_by(how.api, Code.GROUP_ID_NOT_FOUND, group_id, principal)
+                return refusal_by(how.api, Code.group_id_not_found, group_id, principal)
             if not self.pool.believes_absence(group_id):
                 text = f"the coordinator does not show group {group_id!r}, which was seen before; it is asked again"
                 return refusal(KafkaProblemKind.COORDINATOR_UNAVAILABLE, text, recovery=Recovery.BACK_OFF)

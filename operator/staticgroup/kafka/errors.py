@@ -12,10 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kio.schema.errors import ErrorCode
+
 from ..api.remedies import GRANT_BY_ACL
 from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from .wire import Api
 
+Code = ErrorCode
+"""Kafka's error numbers; those that have a meaning here are in the tables below."""
 BACK_OFF_FIRST_S = 0.05
 BACK_OFF_MAX_S = 1.0
 
@@ -27,34 +31,6 @@ class Recovery(StrEnum):
     BACK_OFF = "BackOff"
     FIND_COORDINATOR = "FindCoordinator"
     READ_TYPE = "ReadType"
-
-
-class Code:
-    """Kafka's error numbers that have a meaning here (org.apache.kafka.common.protocol.Errors)."""
-
-    UNKNOWN_SERVER_ERROR = -1
-    NONE = 0
-    REQUEST_TIMED_OUT = 7
-    NETWORK_EXCEPTION = 13
-    COORDINATOR_LOAD_IN_PROGRESS = 14
-    COORDINATOR_NOT_AVAILABLE = 15
-    NOT_COORDINATOR = 16
-    INCONSISTENT_GROUP_PROTOCOL = 23
-    INVALID_GROUP_ID = 24
-    UNKNOWN_MEMBER_ID = 25
-    INVALID_SESSION_TIMEOUT = 26
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    UNSUPPORTED_VERSION = 35
-    INVALID_CONFIG = 40
-    INVALID_REQUEST = 42
-    POLICY_VIOLATION = 44
-    GROUP_ID_NOT_FOUND = 69
-    MEMBER_ID_REQUIRED = 79
-    GROUP_MAX_SIZE_REACHED = 81
-    FENCED_INSTANCE_ID = 82
-    UNRELEASED_INSTANCE_ID = 111
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,98 +69,98 @@ def _too_old(text: str) -> Verdict:
 _HIDDEN = ", so the broker hides its members (they are not gone)"
 
 COMMON: Mapping[int, Verdict] = {
-    Code.UNKNOWN_SERVER_ERROR: _unexpected("the broker failed to answer {api} (UNKNOWN_SERVER_ERROR); see its log"),
-    Code.REQUEST_TIMED_OUT: _retry(Recovery.BACK_OFF, "the broker timed out on {api}; it is asked again"),
-    Code.NETWORK_EXCEPTION: _retry(Recovery.FIND_COORDINATOR, "the broker lost a connection during {api}"),
-    Code.COORDINATOR_LOAD_IN_PROGRESS: _retry(
+    Code.unknown_server_error: _unexpected("the broker failed to answer {api} (UNKNOWN_SERVER_ERROR); see its log"),
+    Code.request_timed_out: _retry(Recovery.BACK_OFF, "the broker timed out on {api}; it is asked again"),
+    Code.network_exception: _retry(Recovery.FIND_COORDINATOR, "the broker lost a connection during {api}"),
+    Code.coordinator_load_in_progress: _retry(
         Recovery.BACK_OFF,
         "the coordinator of group {group!r} is loading its state after a fail-over; it is asked again",
     ),
-    Code.COORDINATOR_NOT_AVAILABLE: _retry(
+    Code.coordinator_not_available: _retry(
         Recovery.FIND_COORDINATOR,
         "group {group!r} has no coordinator now; if this lasts, check the replicas of __consumer_offsets",
     ),
-    Code.NOT_COORDINATOR: _retry(
+    Code.not_coordinator: _retry(
         Recovery.FIND_COORDINATOR, "the coordinator of group {group!r} has moved; it is looked up again"
     ),
-    Code.INVALID_GROUP_ID: _unexpected(
+    Code.invalid_group_id: _unexpected(
         "the broker refuses group id {group!r} (INVALID_GROUP_ID); correct spec.groupId"
     ),
-    Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE on Group '{group}'"),
-    Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE on Cluster 'kafka-cluster'"),
-    Code.UNSUPPORTED_VERSION: _too_old(
+    Code.group_authorization_failed: _denied("DESCRIBE on Group '{group}'"),
+    Code.cluster_authorization_failed: _denied("DESCRIBE on Cluster 'kafka-cluster'"),
+    Code.unsupported_version: _too_old(
         "the broker does not serve this version of {api}; StaticGroup needs Kafka 2.4, for KIP-848 groups 3.8, "
         "for streams groups 4.4"
     ),
-    Code.INVALID_REQUEST: _unexpected("the broker calls our {api} invalid (INVALID_REQUEST); please report this"),
+    Code.invalid_request: _unexpected("the broker calls our {api} invalid (INVALID_REQUEST); please report this"),
 }
 """Meaning of a code whatever was asked."""
 
 BY_API: Mapping[Api, Mapping[int, Verdict]] = {
     Api.DESCRIBE_GROUPS: {
-        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a classic group (any more)"),
+        Code.group_id_not_found: _retry(Recovery.READ_TYPE, "group {group!r} is not a classic group (any more)"),
     },
     Api.CONSUMER_GROUP_DESCRIBE: {
-        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a KIP-848 group (any more)"),
-        Code.TOPIC_AUTHORIZATION_FAILED: _denied("DESCRIBE on the Topics that group '{group}' subscribes to", _HIDDEN),
+        Code.group_id_not_found: _retry(Recovery.READ_TYPE, "group {group!r} is not a KIP-848 group (any more)"),
+        Code.topic_authorization_failed: _denied("DESCRIBE on the Topics that group '{group}' subscribes to", _HIDDEN),
     },
     Api.STREAMS_GROUP_DESCRIBE: {
-        Code.GROUP_ID_NOT_FOUND: _retry(Recovery.READ_TYPE, "group {group!r} is not a streams group (any more)"),
-        Code.TOPIC_AUTHORIZATION_FAILED: _denied(
+        Code.group_id_not_found: _retry(Recovery.READ_TYPE, "group {group!r} is not a streams group (any more)"),
+        Code.topic_authorization_failed: _denied(
             "DESCRIBE on the Topics that group '{group}' reads and writes", _HIDDEN
         ),
     },
     Api.JOIN_GROUP: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so it is not rebalanced"),
-        Code.INCONSISTENT_GROUP_PROTOCOL: _retry(
+        Code.group_authorization_failed: _denied("READ on Group '{group}'", ", so it is not rebalanced"),
+        Code.inconsistent_group_protocol: _retry(
             Recovery.NONE, "the members of group {group!r} have agreed on another assignor meanwhile; it is read again"
         ),
-        Code.INVALID_SESSION_TIMEOUT: _unexpected(
+        Code.invalid_session_timeout: _unexpected(
             "the brokers allow no session of 6 s (group.min.session.timeout.ms), so group {group!r} is not rebalanced; "
             "let all members be stopped for longer than their session timeout"
         ),
-        Code.GROUP_MAX_SIZE_REACHED: _unexpected(
+        Code.group_max_size_reached: _unexpected(
             "group {group!r} has as many members as group.max.size allows, so nobody can join to rebalance it; raise "
             "that setting of the brokers, or let all members be stopped for longer than their session timeout"
         ),
     },
     Api.LEAVE_GROUP: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so departed members are not removed"),
+        Code.group_authorization_failed: _denied("READ on Group '{group}'", ", so departed members are not removed"),
     },
     Api.CONSUMER_GROUP_HEARTBEAT: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'", ", so crashed members are not released"),
+        Code.group_authorization_failed: _denied("READ on Group '{group}'", ", so crashed members are not released"),
     },
     Api.STREAMS_GROUP_HEARTBEAT: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied(
+        Code.group_authorization_failed: _denied(
             "READ on Group '{group}'", ", so departed members are not removed and crashed ones not released"
         ),
         # throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures of Kafka 4.1 to 4.3, before anything is done.
-        Code.INVALID_REQUEST: _too_old(
+        Code.invalid_request: _too_old(
             "the coordinator of streams group {group!r} takes no group.instance.id (INVALID_REQUEST), as brokers "
             "before Kafka 4.4: upgrade the brokers, or let the application use the classic protocol, or have dynamic "
             "members (spec.client.type Own)"
         ),
     },
-    Api.HEARTBEAT: {Code.GROUP_AUTHORIZATION_FAILED: _denied("READ on Group '{group}'")},
+    Api.HEARTBEAT: {Code.group_authorization_failed: _denied("READ on Group '{group}'")},
     Api.DESCRIBE_CONFIGS: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Group '{group}'"),
-        Code.CLUSTER_AUTHORIZATION_FAILED: _denied("DESCRIBE_CONFIGS on Cluster 'kafka-cluster'"),
-        Code.INVALID_CONFIG: _unexpected("the broker refuses to show settings of group {group!r} (INVALID_CONFIG)"),
+        Code.group_authorization_failed: _denied("DESCRIBE_CONFIGS on Group '{group}'"),
+        Code.cluster_authorization_failed: _denied("DESCRIBE_CONFIGS on Cluster 'kafka-cluster'"),
+        Code.invalid_config: _unexpected("the broker refuses to show settings of group {group!r} (INVALID_CONFIG)"),
     },
     Api.INCREMENTAL_ALTER_CONFIGS: {
-        Code.GROUP_AUTHORIZATION_FAILED: _denied(
+        Code.group_authorization_failed: _denied(
             "ALTER_CONFIGS on Group '{group}'", ", so its session timeout is not set"
         ),
-        Code.INVALID_CONFIG: _unexpected(
+        Code.invalid_config: _unexpected(
             "the brokers refuse the settings of group {group!r} (INVALID_CONFIG): a value that is set on it is outside "
             "their bounds, or its heartbeat interval is not below its session timeout; compare kafka-configs.sh "
             "--describe --entity-type groups"
         ),
-        Code.POLICY_VIOLATION: _unexpected(
+        Code.policy_violation: _unexpected(
             "the brokers' alter.config.policy refuses the settings of group {group!r} (POLICY_VIOLATION); change the "
             "policy, or set spec.sessionTimeout.writeGroupConfig to false"
         ),
-        Code.INVALID_REQUEST: _too_old(
+        Code.invalid_request: _too_old(
             "the brokers keep no settings of groups (INVALID_REQUEST), as those before Kafka 4.0; upgrade them, or set "
             "spec.sessionTimeout.writeGroupConfig to false"
         ),
@@ -193,32 +169,32 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
 """Meaning of a code that depends on what was asked; wins over COMMON."""
 
 LEAVE_OUTCOMES: Mapping[int, LeaveOutcome] = {
-    Code.NONE: LeaveOutcome.REMOVED,
-    Code.UNKNOWN_MEMBER_ID: LeaveOutcome.UNKNOWN,
-    Code.FENCED_INSTANCE_ID: LeaveOutcome.FENCED,
-    Code.GROUP_AUTHORIZATION_FAILED: LeaveOutcome.NOT_AUTHORIZED,
+    Code.none: LeaveOutcome.REMOVED,
+    Code.unknown_member_id: LeaveOutcome.UNKNOWN,
+    Code.fenced_instance_id: LeaveOutcome.FENCED,
+    Code.group_authorization_failed: LeaveOutcome.NOT_AUTHORIZED,
 }
 """Meaning of the code of one entry of LeaveGroup; any other is RETRY (describe again, then decide)."""
 
 STREAMS_LEAVE_OUTCOMES: Mapping[int, LeaveOutcome] = {
-    Code.NONE: LeaveOutcome.REMOVED,
-    Code.UNKNOWN_MEMBER_ID: LeaveOutcome.UNKNOWN,
-    Code.GROUP_ID_NOT_FOUND: LeaveOutcome.UNKNOWN,
-    Code.FENCED_INSTANCE_ID: LeaveOutcome.FENCED,
+    Code.none: LeaveOutcome.REMOVED,
+    Code.unknown_member_id: LeaveOutcome.UNKNOWN,
+    Code.group_id_not_found: LeaveOutcome.UNKNOWN,
+    Code.fenced_instance_id: LeaveOutcome.FENCED,
 }
 """Meaning of the code of a member's leave from a streams group, where it is about the member."""
 
 RELEASE_OUTCOMES: Mapping[int, ReleaseOutcome] = {
-    Code.NONE: ReleaseOutcome.RELEASED,
-    Code.UNKNOWN_MEMBER_ID: ReleaseOutcome.UNKNOWN,
-    Code.GROUP_ID_NOT_FOUND: ReleaseOutcome.UNKNOWN,
-    Code.FENCED_INSTANCE_ID: ReleaseOutcome.FENCED,
-    Code.UNRELEASED_INSTANCE_ID: ReleaseOutcome.FENCED,
-    Code.GROUP_AUTHORIZATION_FAILED: ReleaseOutcome.NOT_AUTHORIZED,
+    Code.none: ReleaseOutcome.RELEASED,
+    Code.unknown_member_id: ReleaseOutcome.UNKNOWN,
+    Code.group_id_not_found: ReleaseOutcome.UNKNOWN,
+    Code.fenced_instance_id: ReleaseOutcome.FENCED,
+    Code.unreleased_instance_id: ReleaseOutcome.FENCED,
+    Code.group_authorization_failed: ReleaseOutcome.NOT_AUTHORIZED,
 }
 """Meaning of the code of a temporary leave, where it is about the member or the right."""
 
-ACTED_MAYBE = frozenset({Code.REQUEST_TIMED_OUT, Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE})
+ACTED_MAYBE = frozenset({Code.request_timed_out, Code.network_exception, Code.coordinator_not_available})
 """A coordinator maps failed or late writes to these (CoordinatorOperationExceptionHelper): it may have acted."""
 
 

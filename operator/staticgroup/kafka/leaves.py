@@ -56,7 +56,7 @@ def all_together(group_id: str, entries: Sequence[LeaveEntry]) -> Attempt[LeaveR
         if code in ACTED_MAYBE:
             pool.forget_coordinators((group_id,))
             return unknown
-        if code != Code.NONE:
+        if code != Code.none:
             raise refusal_by(call.api, code, group_id, pool.settings.principal)
         # Only instance ids are compared: some brokers echo the member id that they resolved, not the one that was sent.
         if [instance_id for instance_id, _ in answers] != [entry.instance_id for entry in entries]:

@@ -69,7 +69,7 @@ class Listings:
                 raise _late(node)
             connection = await self._pool.connection_to(node, until_s)
             code, types = await connection.call(list_groups(), until_s)
-        if code == Code.NONE:  # the earlier hints, and their timer, go: nothing may hold them
+        if code == Code.none:  # the earlier hints, and their timer, go: nothing may hold them
             if node in self._ends:
                 self._drop(node)
             self._hints[node] = types

@@ -37,7 +37,7 @@ def rebalance_once(group_id: str, protocol: str) -> Attempt[RebalanceOutcome]:
         own = await pool.connection_beside(node, deadline_s)
         try:
             code, member = await own.call(join(group_id, protocol), deadline_s)
-            if code != Code.MEMBER_ID_REQUIRED:
+            if code != Code.member_id_required:
                 raise refusal_by(Api.JOIN_GROUP, code, group_id, pool.settings.principal)
 
             # Step 2: join by it; the answer comes only when the rebalance is over or the member gone.
@@ -66,9 +66,9 @@ async def _leave_when_joined(
             if isinstance(group, GroupView) and any(m.member_id == member.member_id for m in group.members):
                 break
             await asyncio.sleep(_LOOK_AGAIN_S)
-        if joining.done() and joining.result()[0] != Code.NONE:
+        if joining.done() and joining.result()[0] != Code.none:
             return RebalanceOutcome.REFUSED
         code = await others.call(leave_as(member), deadline_s)
     except Refusal:
         return RebalanceOutcome.UNKNOWN
-    return RebalanceOutcome.BEGUN if code == Code.NONE else RebalanceOutcome.UNKNOWN
+    return RebalanceOutcome.BEGUN if code == Code.none else RebalanceOutcome.UNKNOWN

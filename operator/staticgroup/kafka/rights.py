@@ -21,8 +21,8 @@ from .wire import Api
 NOBODY = "staticgroup-rights-check"
 """A member id that no coordinator ever hands out (they end in a UUID)."""
 _PROVES_NOTHING = (
-    *(Code.UNKNOWN_SERVER_ERROR, Code.REQUEST_TIMED_OUT, Code.COORDINATOR_LOAD_IN_PROGRESS),
-    *(Code.COORDINATOR_NOT_AVAILABLE, Code.INVALID_REQUEST, Code.UNSUPPORTED_VERSION),
+    *(Code.unknown_server_error, Code.request_timed_out, Code.coordinator_load_in_progress),
+    *(Code.coordinator_not_available, Code.invalid_request, Code.unsupported_version),
 )
 
 
@@ -79,7 +79,7 @@ def rights_of(group_id: str, *, alters: bool) -> Attempt[GroupRights]:
         }
         answers = await connection.call(describe_configs(wanted), deadline_s)
         codes = {answer.resource_type: answer.error_code for answer in answers}
-        altered = unknown = Code.UNKNOWN_SERVER_ERROR
+        altered = unknown = int(Code.unknown_server_error)
         if alters:  # takes a setting back, if it were not only tried
             call = alter_group_config(group_id, {GROUP_KEYS[0]: None}, is_tried_only=True)
             altered = await connection.call(call, deadline_s)

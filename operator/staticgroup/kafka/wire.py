@@ -1,4 +1,4 @@
-"""Turn calls into frames and frames into answers; nobody but this and the calls themselves (`calls`) knows kio.
+"""Turn calls into frames and frames into answers; this, `calls`, and `errors` for its numbers, alone know kio.
 
 Why: version differences, kio's classes and the adapter to aiokafka's connection must not leak. One idea: a `Call`
 offers exactly what `AIOKafkaConnection.send` touches, hands the raw answer back undecoded (so that a bad answer fails
