@@ -220,8 +220,8 @@ class Transport:
                 if not 200 <= (status := response.status) < 300:
                     text = await _beginning(response) if verb in _WRITES else ""
                     return self._noted(problem_of(status, verb=verb, resource=label, namespace=namespace, text=text))
-                content = await _read(response)
-                if content is None:
+                content = await _read(response, RESPONSE_MAX_BYTES)
+                if len(content) > RESPONSE_MAX_BYTES:
                     why = f"has more than {RESPONSE_MAX_MIB} MiB, which is not read"
                     return _unread(KubeProblemKind.TOO_LARGE, verb, label, namespace, why)
                 found = decoded(content)
@@ -282,26 +282,21 @@ class Transport:
             response.close()
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytearray | None:
-    """Read a whole body; None, with the connection closed, when it is larger than what is taken."""
+async def _read(response: aiohttp.ClientResponse, max_bytes: int) -> bytearray:
+    """Read a body; of one that is larger only the beginning, a little more than the bound, and close the connection."""
     content = bytearray()
     async for piece in response.content.iter_any():
         content += piece
-        if len(content) > RESPONSE_MAX_BYTES:
+        if len(content) > max_bytes:
             response.close()
-            return None
+            break
     return content
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """Read the beginning of a body, with the connection closed when there is more; what breaks off says nothing."""
-    content = bytearray()
+    """Read the beginning of a body; what breaks off says nothing."""
     try:
-        async for piece in response.content.iter_any():
-            content += piece
-            if len(content) > REFUSAL_MAX_BYTES:
-                response.close()
-                break
+        content = await _read(response, REFUSAL_MAX_BYTES)
     except CONNECTION_ERRORS:
         return ""
     return content[:REFUSAL_MAX_BYTES].decode(errors="replace")
