@@ -49,6 +49,7 @@ from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
 from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_member import Member
+from support.sockets import socket_count
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
@@ -180,7 +181,7 @@ async def test_many_groups_are_read_together(
     views = await asyncio.gather(*(gateway.describe(settings, group_id) for group_id in group_ids))
     types = [view.group_type if isinstance(view, GroupView) else view for view in views]
     assert types == [GroupType.CLASSIC, GroupType.CONSUMER, *[GroupType.ABSENT] * 250]
-    assert gateway.socket_count() == 1
+    assert socket_count(gateway) == 1
 
 
 async def test_bounds_are_the_brokers_and_the_group_setting_is_clamped(plain: Brokers, gateway: KioGateway) -> None:

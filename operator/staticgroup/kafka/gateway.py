@@ -180,10 +180,6 @@ class KioGateway:
         self._fingerprints.clear()
         self._system_resolver.close()
 
-    def socket_count(self) -> int:
-        """Count open connections to all brokers."""
-        return sum(reader.pool.socket_count() for reader in self._readers.values())
-
     def _reader(self, settings: ConnectionSettings) -> GroupReader:
         """Return what reads groups with these settings; give up what rotation or disuse has left behind."""
         before = self._fingerprints.get(settings.name)

@@ -342,11 +342,6 @@ class ClusterPool:
                     connection.close()
             slot.current = slot.retiring = None
 
-    def socket_count(self) -> int:
-        """Count open connections."""
-        slots = self._slots.values()
-        return sum(1 for slot in slots for c in (slot.current, slot.retiring) if c and c.is_open)
-
     def _is_usable(self, connection: BrokerConnection) -> bool:
         now_s = self._clock()
         is_idle = not connection.in_flight and now_s - connection.used_at_s > IDLE_MAX_S

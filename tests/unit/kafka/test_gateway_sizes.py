@@ -11,6 +11,7 @@ from staticgroup.kafka import connection
 from staticgroup.kafka.batch_sizes import BatchSizes
 from staticgroup.kafka.pool import GROUPS_PER_REQUEST
 from staticgroup.kafka.wire import Api
+from support.sockets import socket_count
 from unit.kafka.fake_broker import KAFKA_3_7, FakeBroker, Group
 
 from .gateway_script import Kafka, describing, kind, problem
@@ -86,7 +87,7 @@ async def test_size_that_no_answer_can_have_ends_the_connection_and_is_not_waite
     monkeypatch.setattr(connection, "DISCARD_MAX_BYTES", 2_000)
     kafka.groups["huge"] = sized(200)
     assert kind(await kafka.describe("huge")) is KafkaProblemKind.UNEXPECTED_ANSWER
-    assert kafka.gateway.socket_count() == 0
+    assert socket_count(kafka.gateway) == 0
 
 
 TOO_LARGE = bytes(connection.FRAME_MAX_BYTES + 1)

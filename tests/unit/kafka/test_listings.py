@@ -25,6 +25,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.pool import ClusterPool
 from staticgroup.kafka.wire import Api
 from support.narrowing import of_type
+from support.sockets import socket_count
 from unit.kafka.answers import respond
 from unit.kafka.fake_broker import CLOSE, FakeBroker, Group
 from unit.simulator.virtual_time import simulated
@@ -266,7 +267,7 @@ async def test_reading_that_waits_for_the_next_listing_waits_no_longer_than_it_m
         await hasty
     shared.held.set()
     assert all(isinstance(answer, tuple) for answer in await asyncio.gather(on_its_way, patient))
-    assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 2)
+    assert (socket_count(shared.pool), broker.count(Api.LIST_GROUPS)) == (1, 2)
 
 
 async def test_listing_is_waited_for_as_long_as_the_last_who_shares_it_may(shared: Shared, broker: FakeBroker) -> None:
@@ -275,7 +276,7 @@ async def test_listing_is_waited_for_as_long_as_the_last_who_shares_it_may(share
         await hasty
     shared.held.set()
     assert isinstance(await patient, tuple)
-    assert (shared.pool.socket_count(), broker.count(Api.LIST_GROUPS)) == (1, 1)
+    assert (socket_count(shared.pool), broker.count(Api.LIST_GROUPS)) == (1, 1)
 
 
 async def test_listing_that_nobody_waits_for_any_more_is_not_asked_for(shared: Shared, broker: FakeBroker) -> None:
@@ -313,4 +314,4 @@ async def test_removal_from_another_group_is_answered_though_a_reading_runs_out_
     outcome = of_type(LeaveResult, await removal)
     assert outcome.outcomes == (LeaveOutcome.REMOVED,)
     assert isinstance(await patient, tuple)
-    assert shared.pool.socket_count() == 1
+    assert socket_count(shared.pool) == 1

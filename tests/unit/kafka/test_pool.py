@@ -20,6 +20,7 @@ from staticgroup.kafka.gateway import ClusterFacts, KioGateway
 from staticgroup.kafka.login.credentials import ConnectionSettings, SaslSettings, SecretText, TlsSettings
 from staticgroup.kafka.wire import Api
 from support.devcluster import kafka_tls
+from support.sockets import socket_count
 from unit.kafka.fake_broker import SILENT, Cluster, FakeBroker, Group
 
 from .gateway_script import Kafka
@@ -96,7 +97,7 @@ async def test_silent_server_is_given_up_at_the_deadline(
     )
     assert {kind(outcome) for outcome in outcomes} == {KafkaProblemKind.UNREACHABLE}
     assert asyncio.get_running_loop().time() - started_s < 2.0
-    assert gateway.socket_count() == 0
+    assert socket_count(gateway) == 0
 
 
 async def test_refused_silent_and_closing_brokers_share_one_reason(
@@ -136,7 +137,7 @@ async def test_server_that_is_no_broker_is_an_unexpected_answer(
     settings = ConnectionSettings(bootstrap_servers=(server.address,), allow_loopback=True, request_timeout_s=1.0)
     outcome = await gateway.probe(settings)
     assert kind(outcome) is KafkaProblemKind.UNEXPECTED_ANSWER
-    assert gateway.socket_count() == 0
+    assert socket_count(gateway) == 0
 
 
 async def test_silent_bootstrap_server_leaves_time_for_the_next(
@@ -252,7 +253,7 @@ async def test_idle_connection_is_renewed_before_the_broker_would_close_it(kafka
     assert kafka.broker.connections == 1
     clock.now_s += 9 * 60 + 1
     await kafka.gateway.probe(kafka.settings)
-    assert (kafka.broker.connections, kafka.gateway.socket_count()) == (2, 1)
+    assert (kafka.broker.connections, socket_count(kafka.gateway)) == (2, 1)
 
 
 def sasl(settings: ConnectionSettings, password: str, username: str = "op") -> ConnectionSettings:
@@ -290,7 +291,7 @@ async def test_rotated_secret_gives_up_the_old_connections(kafka: Kafka, broker:
     new = sasl(replace(kafka.settings, name="shop/kafka"), "new-secret")
     assert isinstance(await kafka.gateway.probe(old), ClusterFacts)
     assert isinstance(await kafka.gateway.probe(new), ClusterFacts)
-    assert (broker.connections, kafka.gateway.socket_count()) == (2, 1)
+    assert (broker.connections, socket_count(kafka.gateway)) == (2, 1)
     assert isinstance(await kafka.gateway.probe(new), ClusterFacts)
     assert broker.connections == 2
 
@@ -311,17 +312,17 @@ async def test_operation_under_way_ends_well_when_its_settings_are_rotated_away(
     await kafka.broker.has_seen(Api.DESCRIBE_GROUPS)
     await kafka.gateway.probe(sasl(old, "new"))
     assert isinstance(await under_way, GroupView)
-    assert kafka.gateway.socket_count() == 1
+    assert socket_count(kafka.gateway) == 1
 
 
 async def test_unused_settings_lose_their_connections(kafka: Kafka, clock: Any) -> None:
     await kafka.gateway.probe(kafka.settings)
     with_login = sasl(kafka.settings, "secret")
     await kafka.gateway.probe(with_login)
-    assert kafka.gateway.socket_count() == 2
+    assert socket_count(kafka.gateway) == 2
     clock.now_s += 16 * 60
     await kafka.gateway.probe(sasl(kafka.settings, "another secret"))
-    assert kafka.gateway.socket_count() == 1
+    assert socket_count(kafka.gateway) == 1
 
 
 async def test_connection_lost_while_idle_is_opened_again(kafka: Kafka, broker: FakeBroker) -> None:

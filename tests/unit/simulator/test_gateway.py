@@ -34,6 +34,7 @@ from staticgroup.kafka.login.credentials import ConnectionSettings
 from staticgroup.kafka.rights import GroupRights
 from support.bounds import broker_bounds
 from support.narrowing import of_type
+from support.sockets import socket_count
 
 from .kafka_world import CONNECTION, GROUP, KafkaWorld
 from .virtual_time import simulated
@@ -179,9 +180,9 @@ async def test_a_leave_whose_answer_is_lost_is_not_repeated_and_may_have_happene
     entry = await _entry(world, "web-2")
     world.kill("uid-2")
     world.gateway.link.answers_to_lose = 1
-    connections = world.gateway.socket_count()
+    connections = socket_count(world.gateway)
     result = of_type(LeaveResult, await world.gateway.leave(CONNECTION, GROUP, [entry]))
-    assert world.gateway.socket_count() == connections - 1, "answers match requests by order, so it is closed"
+    assert socket_count(world.gateway) == connections - 1, "answers match requests by order, so it is closed"
     assert result.outcomes == (LeaveOutcome.RETRY,)
     (sent,) = world.gateway.leaves
     assert sent.returned_s is None
