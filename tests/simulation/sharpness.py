@@ -123,7 +123,7 @@ BROKEN: tuple[Broken, ...] = (
     _broken(
         "the Lease is not asked", "S14", "holder that stood still", "kube/lease.py",
         ("return self._renewed_s is not None and self._clock_s() - self._renewed_s <", "return True or 0 <"),
-        ("if held and self._holding is None and", "if False and"),
+        ("if held and self.holding is None and", "if False and"),
     ),
     _broken(
         "suspension is ignored", "S14", "suspended", "runtime/reconciler.py",

@@ -55,10 +55,6 @@ class LeaseSettings:
     retry_period_s: float = 1.0
     is_election_enabled: bool = True
 
-    def __post_init__(self) -> None:
-        if not 0 < self.retry_period_s < self.renew_deadline_s < self.lease_duration_s:
-            raise ValueError("lease times must satisfy 0 < retry period < renew deadline < lease duration")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
@@ -83,6 +79,10 @@ class ActiveLease:
     on_went_back: called with a reason when the Lease is read in a version older than one that was seen.
     clock_s: monotonic seconds; now_s: seconds since the Unix epoch, only for the times shown to people.
     sleep: waits between attempts and between readings that failed, seconds.
+
+    Attributes
+    ----------
+    holding: of this replica, with a lower number than any later one; None while it has none.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ActiveLease:
         """The version of the Lease seen last, and when that was first seen, monotonic seconds."""
         self._renewed_s: float | None = None
         self._begun_s: float | None = None
-        self._holding: Holding | None = None
+        self.holding: Holding | None = None
         self._written: Json | None = None
         self._transitions_seen = -1
         self._version_seen = ""
@@ -112,11 +112,6 @@ class ActiveLease:
         if not self._settings.is_election_enabled:
             return True
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < self._settings.renew_deadline_s
-
-    @property
-    def holding(self) -> Holding | None:
-        """The holding of this replica, with a lower number than any later one; None while it has none."""
-        return self._holding
 
     async def read_position(self) -> WatchPosition | None:
         """Read what the last holder stored, asking again until the API server answers.
@@ -144,7 +139,7 @@ class ActiveLease:
         held = False
         try:
             while True:
-                if held and self._holding is None and self._settings.is_election_enabled:
+                if held and self.holding is None and self._settings.is_election_enabled:
                     held = False  # a round has found that somebody else had it (`confirm`)
                     on_lost()
                 await self.attempt()
@@ -170,8 +165,8 @@ class ActiveLease:
         return self.holds()
 
     async def _attempt(self, begun_s: float) -> None:
-        written, self._written, before = self._written, None, self._holding
-        if written is not None and self._holding is not None:
+        written, self._written, before = self._written, None, self.holding
+        if written is not None and self.holding is not None:
             answer = await self._put(written)
             if not isinstance(answer, KubeProblem):
                 self._accept(answer, begun_s)
@@ -180,7 +175,7 @@ class ActiveLease:
         raw = await self._read()
         if isinstance(raw, KubeProblem):
             return
-        if self._is_overtaken(raw) or self._holding != before:  # also where a round has found so meanwhile (`confirm`)
+        if self._is_overtaken(raw) or self.holding != before:  # also where a round has found so meanwhile (`confirm`)
             # Lost first and acquired by a later attempt: what the other holder wrote is to be read again.
             self._lose()
             return
@@ -195,7 +190,7 @@ class ActiveLease:
 
     def _is_overtaken(self, raw: Json | None) -> bool:
         """True when this replica had the Lease and somebody else may have had it since."""
-        return self._settings.is_election_enabled and self._holding not in (None, self._holding_in(raw))
+        return self._settings.is_election_enabled and self.holding not in (None, self._holding_in(raw))
 
     def _holding_in(self, raw: Json | None) -> Holding | None:
         """Return the holding that a version of the Lease shows; None when it is not in this replica's name."""
@@ -204,7 +199,7 @@ class ActiveLease:
         return Holding(lease_uid=raw["metadata"].get("uid", ""), transitions=_transitions_in(raw))
 
     def _lose(self) -> None:
-        self._renewed_s = self._holding = self._written = None
+        self._renewed_s = self.holding = self._written = None
 
     async def _read(self) -> Json | KubeProblem | None:
         """Read the Lease; None when it does not exist."""
@@ -235,7 +230,7 @@ class ActiveLease:
         raw = await self._read()
         if isinstance(raw, KubeProblem):
             return False
-        if self._holding is None or self._holding_in(raw) != self._holding:
+        if self.holding is None or self._holding_in(raw) != self.holding:
             self._lose()
             return False
         return True
@@ -253,21 +248,18 @@ class ActiveLease:
         elif answer.kind is KubeProblemKind.CONFLICT:
             self._lose()
 
-    async def _put(self, raw: Json | None) -> Json | KubeProblem:
-        """Write the Lease over a version of it; None creates it."""
+    async def _put(self, raw: Json | None, **changes: object) -> Json | KubeProblem:
+        """Write the Lease, with changes of what we want of its spec, over a version of it; None creates it."""
+        own, body = self._settings, self._body(raw)
+        body["spec"] |= changes
         if raw is None:
-            namespace = self._settings.namespace
-            return await self._transport.call("create", LEASES, namespace=namespace, body=self._body(raw))
-        return await self._update(self._body(raw))
-
-    async def _update(self, body: Json) -> Json | KubeProblem:
-        own = self._settings
+            return await self._transport.call("create", LEASES, namespace=own.namespace, body=body)
         return await self._transport.call("update", LEASES, namespace=own.namespace, name=own.name, body=body)
 
     def _accept(self, answer: Json, begun_s: float) -> None:
         """Take note of a version that we wrote."""
         self._observe(answer)
-        self._holding = self._holding_in(answer)
+        self.holding = self._holding_in(answer)
         self._written = answer
         # The deadline runs from before the request: the server may have granted it as early as that.
         self._renewed_s = begun_s
@@ -276,7 +268,7 @@ class ActiveLease:
         """Build the Lease as we want it; its resourceVersion makes the write conditional."""
         spec = dict((raw or {}).get("spec") or {})
         now = datetime.fromtimestamp(self._now_s(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        if self._holding is None or self._holding_in(raw) != self._holding:
+        if self.holding is None or self._holding_in(raw) != self.holding:
             # Above every number seen, so that a Lease that was deleted and made again counts on.
             spec["leaseTransitions"] = self._transitions_seen + 1
             spec["acquireTime"] = now
@@ -323,11 +315,10 @@ class ActiveLease:
         raw = await self._read()
         if isinstance(raw, KubeProblem):
             return None
-        if raw is None or self._holding_in(raw) != self._holding:
+        if raw is None or self._holding_in(raw) != self.holding:
             return False
-        body = self._body(raw)
-        body["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-        return None if isinstance(await self._update(body), KubeProblem) else True
+        answer = await self._put(raw, holderIdentity="", leaseDurationSeconds=1)
+        return None if isinstance(answer, KubeProblem) else True
 
 
 def is_older(read: str, seen: str) -> bool:

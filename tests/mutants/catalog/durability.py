@@ -22,7 +22,7 @@ DURABLE = (
         "a Lease of any holder confirms the holding",
         "kube/lease.py",
         ("tests/unit/kube/test_lease.py",),
-        ("        if self._holding is None or self._holding_in(raw) != self._holding:\n            self._lose()\n            return False\n        return True", "        return True"),
+        ("        if self.holding is None or self._holding_in(raw) != self.holding:\n            self._lose()\n            return False\n        return True", "        return True"),
     ),
     mutant(
         "older Lease than the one that was gone on from overlooked",
@@ -40,13 +40,13 @@ DURABLE = (
         "holding that a round found lost taken again untold",
         "kube/lease.py",
         ("tests/unit/kube/test_lease.py",),
-        ("if held and self._holding is None and", "if False and"),
+        ("if held and self.holding is None and", "if False and"),
     ),
     mutant(
         "holding that a round found lost during a renewal taken again untold",
         "kube/lease.py",
         ("tests/unit/kube/test_lease.py",),
-        (" or self._holding != before:", ":"),
+        (" or self.holding != before:", ":"),
     ),
 )
 
