@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 Json = dict[str, Any]
 View = TypeVar("View")
+Shape = TypeVar("Shape")
 NAMES_MAX: Final = 4096
 LENGTH_MAX: Final = 256
 """Characters of a name that is remembered; the longest of a framework has some 60."""
@@ -52,23 +53,22 @@ def translated(kind: str, raw: object, read: Callable[[Json], View]) -> View | M
         return MalformedObject(kind=kind, field=wrong.field, found=wrong.found)
 
 
+def _found(parent: Json, key: str, path: str, shape: type[Shape]) -> Shape | None:
+    """Return what is under a key; None when it is absent."""
+    found = parent.get(key)
+    if found is None or isinstance(found, shape):
+        return found
+    raise WrongShapeError(f"{path}.{key}", found)
+
+
 def object_of(parent: Json, key: str, path: str) -> Json:
     """Return the object under a key; an empty one when it is absent."""
-    found = parent.get(key)
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise WrongShapeError(f"{path}.{key}", found)
-    return found
+    return _found(parent, key, path, dict) or {}
 
 
 def objects_of(parent: Json, key: str, path: str) -> list[Json]:
     """Return the list of objects under a key; an empty one when it is absent."""
-    found = parent.get(key)
-    if found is None:
-        return []
-    if not isinstance(found, list):
-        raise WrongShapeError(f"{path}.{key}", found)
+    found = _found(parent, key, path, list) or []
     for entry in found:
         if not isinstance(entry, dict):
             raise WrongShapeError(f"{path}.{key}[]", entry)
@@ -77,12 +77,7 @@ def objects_of(parent: Json, key: str, path: str) -> list[Json]:
 
 def text_of(parent: Json, key: str, path: str) -> str:
     """Return the text under a key; "" when it is absent."""
-    found = parent.get(key)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise WrongShapeError(f"{path}.{key}", found)
-    return found
+    return _found(parent, key, path, str) or ""
 
 
 def required_text_of(parent: Json, key: str, path: str) -> str:
@@ -95,12 +90,10 @@ def required_text_of(parent: Json, key: str, path: str) -> str:
 
 def whole_of(parent: Json, key: str, path: str, default: int = 0) -> int:
     """Return the whole number under a key, or the default when it is absent."""
-    found = parent.get(key)
-    if found is None:
-        return default
-    if isinstance(found, bool) or not isinstance(found, int):
+    found = _found(parent, key, path, int)
+    if isinstance(found, bool):
         raise WrongShapeError(f"{path}.{key}", found)
-    return found
+    return default if found is None else found
 
 
 def time_s_of(parent: Json, key: str, path: str) -> float | None:
