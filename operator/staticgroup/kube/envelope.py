@@ -5,7 +5,7 @@ counts as no answer, so that the readers of objects need not check again.
 Source: ObjectMeta and ListMeta of meta/v1; resourceVersion as a number: KEP-5504.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ def is_version(text: object) -> bool:
     return isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= _VERSION_DIGITS_MAX
 
 
-def is_object(raw: object) -> bool:
+def is_object(raw: object) -> TypeGuard[Json]:
     """Return whether something is an object of some kind."""
     metadata = raw.get("metadata") if isinstance(raw, dict) else None
     if not isinstance(raw, dict) or not isinstance(metadata, dict):
@@ -41,7 +41,6 @@ def is_list(raw: object) -> bool:
     """Return whether something is a list of objects."""
     if not is_object(raw):
         return False
-    assert isinstance(raw, dict)
     items = raw.get("items")
     return items is None or (isinstance(items, list) and all(is_object(item) for item in items))
 

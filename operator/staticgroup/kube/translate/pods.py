@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from sys import intern
-from typing import Any, Final
+from typing import Final
 
 from ...api.names import INSTANCE_ID_ANNOTATION, MIRROR_ANNOTATION, REVISION_LABEL
 from ...core.evidence.certificate import LOST_RUN_REASONS
 from ...core.evidence.pod import ContainerPhase, ContainerView, EndView, PodVersion, RunView
-from .carried_ids import carried_ids, names_an_id, session_timeouts_ms
+from .carried_ids import KINDS, carried_ids, names_an_id, session_timeouts_ms
 from .shape import (
     Json,
     MalformedObject,
@@ -43,6 +43,7 @@ def _pod_version(raw: Json) -> PodVersion:
     metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
     conditions = objects_of(status, "conditions", "status")
     statuses = {kind: objects_of(status, kind, "status") for kind in _STATUS_LISTS}
+    entries = [entry for kind in statuses for entry in statuses[kind]]
     phase_manager, phase_has_statuses, phase_written_at_s = _phase_writer(metadata, statuses)
     carried = carried_ids(metadata, spec)
     holders = carried.holders
@@ -82,9 +83,11 @@ def _pod_version(raw: Json) -> PodVersion:
             *_views(objects_of(spec, "ephemeralContainers", "spec"), statuses["ephemeralContainerStatuses"], holders),
         ),
         inits=_views(_init_containers(spec, is_sidecar=False), statuses["initContainerStatuses"], holders),
-        started_containers=_started_containers(statuses),
+        started_containers=frozenset(
+            intern(text_of(entry, "name", "status")) for entry in entries if _shows_a_run(entry)
+        ),
         ready_since_s=_true_since_s(conditions, "Ready"),
-        restart_count=sum(whole_of(entry, "restartCount", "status") for kind in statuses for entry in statuses[kind]),
+        restart_count=sum(whole_of(entry, "restartCount", "status") for entry in entries),
         instance_ids=carried.instance_ids,
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
@@ -146,12 +149,6 @@ def _true_since_s(conditions: Iterable[Json], kind: str) -> float | None:
     """Return since when a condition is True; None when it is not."""
     found = _true(conditions, kind)
     return None if found is None else time_s_of(found, "lastTransitionTime", "status.conditions[]") or 0.0
-
-
-def _started_containers(statuses: dict[str, list[Json]]) -> frozenset[str]:
-    """Name the containers that ran at some time, as far as this version shows."""
-    entries = (entry for kind in statuses for entry in statuses[kind])
-    return frozenset(intern(text_of(entry, "name", "status")) for entry in entries if _shows_a_run(entry))
 
 
 def _shows_a_run(entry: Json) -> bool:
@@ -244,35 +241,28 @@ def _time_s(found: object) -> float | None:
     return at_s if at_s > 0 else None
 
 
-def may_hold_a_seat(raw: object) -> bool:
+def may_hold_a_seat(raw: Json) -> bool:
     """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
 
     All pods are watched, without a label selector: it would miss a pod that never had the label (made by hand, or by a
     controller before 1.28) or lost it, and would show a label edit as a deletion.
     """
-    metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    if not isinstance(metadata, dict):
-        return True
-    name, annotations = metadata.get("name"), metadata.get("annotations")
-    if not isinstance(name, str) or _SEAT_NAME.fullmatch(name):
-        return True
-    if isinstance(annotations, dict) and any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
+    name, annotations = raw["metadata"].get("name"), raw["metadata"].get("annotations") or {}
+    if name is None or _SEAT_NAME.fullmatch(name) or any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
         return True
     return any(names_an_id(name) for name in _variables(raw))
 
 
-def uid_of(raw: object) -> str:
-    """Return the uid of a raw pod; "" when it cannot be read."""
-    metadata = raw.get("metadata") if isinstance(raw, dict) else None
-    uid = metadata.get("uid") if isinstance(metadata, dict) else None
-    return uid if isinstance(uid, str) else ""
+def uid_of(raw: Json) -> str:
+    """Return the uid of a raw pod; "" when it has none."""
+    return raw["metadata"].get("uid") or ""
 
 
-def _variables(raw: Any) -> Iterator[str]:
+def _variables(raw: Json) -> Iterator[str]:
     """Yield the names of the environment variables of a pod's containers."""
-    spec = raw.get("spec") if isinstance(raw, dict) else None
-    for kind in ("containers", "initContainers", "ephemeralContainers"):
-        for container in (spec.get(kind) or ()) if isinstance(spec, dict) else ():
+    spec = raw.get("spec") or {}
+    for kind in KINDS:
+        for container in spec.get(kind) or ():
             for variable in (container.get("env") or ()) if isinstance(container, dict) else ():
                 if isinstance(variable, dict) and isinstance(variable.get("name"), str):
                     yield variable["name"]

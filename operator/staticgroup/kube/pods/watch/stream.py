@@ -221,16 +221,15 @@ class PodStream:
 
     def _take_event(self, event: Json) -> Gap | None:
         """Fold one event and move the position; a Gap when the event cannot be believed."""
-        kind, raw = event.get("type"), event.get("object")
-        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK") or not isinstance(raw, dict):
+        kind = event.get("type")
+        raw: Any = event.get("object")
+        if kind not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
             code = raw.get("code") if isinstance(raw, dict) else None
             if code == 410:
                 return _expired(self.position)
             return Gap(reason=f"the pod watch sent an {kind} event (code {code}) after resourceVersion {self.position}")
         if kind == "BOOKMARK" or not self._is_followed(raw):
-            resource_version = str((raw.get("metadata") or {}).get("resourceVersion", ""))
-            if resource_version.isdigit():
-                self._advance(int(resource_version))
+            self._advance(int(raw["metadata"]["resourceVersion"]))
             return None
         version = self._store.translate(raw)
         if isinstance(version, MalformedObject):
@@ -239,7 +238,7 @@ class PodStream:
         self._advance(version.resource_version)
         return None
 
-    def _is_followed(self, raw: object) -> bool:
+    def _is_followed(self, raw: Json) -> bool:
         """True for a pod that may hold a seat, and for one that is in the book because it once could."""
         return may_hold_a_seat(raw) or self._store.knows(uid_of(raw))
 
