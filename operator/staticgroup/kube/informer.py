@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final, Protocol, TypeVar
 
 from .outage import RETRY_MAX_S, Backoff, Outage
-from .pages import PAGE_LIMIT, PageLimit, pages
+from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
 from .transport import CONNECTION_ERRORS, Json, Resource, Transport
 
@@ -59,9 +59,8 @@ class Informer:
 
     def __init__(
         self, transport: Transport, resource: Resource, on_object: OnObject, *, scope: str, outage: Outage, rng: Random,
-        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, chunk_size: int = PAGE_LIMIT,
-        stall_timeout_s: float = STALL_TIMEOUT_S, relist_s: float = RELIST_S, retry_delay_s: float = 0.2,
-        on_refused: Callable[[KubeProblem | None], None] | None = None,
+        clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep, relist_s: float = RELIST_S,
+        retry_delay_s: float = 0.2, on_refused: Callable[[KubeProblem | None], None] | None = None,
     ) -> None:
         self.name = f"{resource.label()} in {scope or 'all namespaces'}"
         self.resource = resource
@@ -72,8 +71,7 @@ class Informer:
         self._rng = rng
         self._clock_s = clock_s
         self._sleep = sleep
-        self._page_limit = PageLimit(chunk_size)
-        self._stall_timeout_s = stall_timeout_s
+        self._page_limit = PageLimit()
         self._relist_s = relist_s
         self._backoff = Backoff(rng, first_s=retry_delay_s)
         self._refused_backoff = Backoff(rng, first_s=retry_delay_s, max_s=REFUSED_RETRY_MAX_S)
@@ -187,7 +185,7 @@ class Informer:
                     return
                 opened_s = self._clock_s()
                 self._note(None)
-                while (event := await self._unless_hurried(stream.next_event(self._stall_timeout_s))) is not None:
+                while (event := await self._unless_hurried(stream.next_event(STALL_TIMEOUT_S))) is not None:
                     if event["type"] == "ERROR":
                         self._log_end(str(event.get("object")))
                         break

@@ -14,6 +14,7 @@ import pytest_asyncio
 from kubernetes.aio.client import Configuration
 
 from simulator.operators.entrance import follow
+from staticgroup.kube import informer as informing
 from staticgroup.kube.informer import Informer
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
 from staticgroup.kube.transport import STATEFULSETS, Transport, connect
@@ -64,8 +65,9 @@ async def through(front: KubeFront) -> AsyncIterator[Transport]:
 
 
 @pytest_asyncio.fixture
-async def known(through: Transport) -> AsyncIterator[set[str]]:
+async def known(through: Transport, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[set[str]]:
     """The names that an informer of the operator passes on."""
+    monkeypatch.setattr(informing, "STALL_TIMEOUT_S", STALL_S)
     names: set[str] = set()
 
     def on_object(raw: Any, *, is_deleted: bool) -> None:
@@ -73,7 +75,7 @@ async def known(through: Transport) -> AsyncIterator[set[str]]:
 
     informer = Informer(
         through, STATEFULSETS, on_object, scope="shop", outage=through.outage, rng=Random(7),
-        clock_s=asyncio.get_running_loop().time, stall_timeout_s=STALL_S, relist_s=60,
+        clock_s=asyncio.get_running_loop().time, relist_s=60,
     )  # fmt: skip
     following = asyncio.create_task(follow(informer))
     await informer.wait_complete()

@@ -11,6 +11,7 @@ import pytest
 from simulator.operators.entrance import follow
 from staticgroup.kube.informer import Informer
 from staticgroup.kube.outage import Outage
+from staticgroup.kube.pages import PAGE_LIMIT, PageLimit
 from staticgroup.kube.transport import STATEFULSETS, connect
 from support.fake_apiserver import FakeApiServer
 from support.long_drills import by_length
@@ -66,7 +67,7 @@ def clock() -> Clock:
 @asynccontextmanager
 async def following(
     server: FakeApiServer, clock: Clock, *, scope: str = "", on_object: Any = None, is_watched: bool = True,
-    **options: Any,
+    page_limit: int = PAGE_LIMIT, **options: Any,
 ) -> AsyncIterator[tuple[Informer, Store]]:
     transport, store = connect(server.configuration()), Store()
     transport.outage = Outage(clock_s=clock)
@@ -74,6 +75,7 @@ async def following(
         transport, STATEFULSETS, on_object or store, scope=scope, outage=transport.outage, rng=Random(1), clock_s=clock,
         sleep=clock.sleep, **options,
     )
+    informer._page_limit = PageLimit(page_limit)
     task = asyncio.create_task(follow(informer))
     try:
         if is_watched:
@@ -97,7 +99,7 @@ def lists(server: FakeApiServer) -> int:
 async def test_objects_are_listed_in_chunks_and_then_followed(server: FakeApiServer, clock: Clock) -> None:
     for n in range(5):
         server.put(workload(f"w{n}"), RESOURCE)
-    async with following(server, clock, chunk_size=2) as (informer, store):
+    async with following(server, clock, page_limit=2) as (informer, store):
         async with asyncio.timeout(60):
             await informer.wait_complete()
         assert informer.is_complete
