@@ -70,25 +70,24 @@ def metadata() -> Call[ClusterFacts]:
         nodes = tuple(BrokerNode(node_id=b.node_id, host=b.host, port=b.port) for b in response.brokers)
         return ClusterFacts(cluster_id=response.cluster_id, brokers=nodes)
 
-    def build(cls: Any, _version: int) -> Any:
-        flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
-        return fill(cls, topics=(), **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
-
-    return Call(api=Api.METADATA, build=build, read=read)
+    return Call(api=Api.METADATA, build=lambda cls, _version: _metadata(cls, ()), read=read)
 
 
 def topic_partitions(topics: Sequence[str]) -> Call[Mapping[str, int]]:
     """Ask how many partitions topics have; the answer is without those that are unknown, or need another right."""
 
     def build(cls: Any, _version: int) -> Any:
-        named = tuple(fill(element_type(cls, "topics"), name=topic, topic_id=None) for topic in topics)
-        flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
-        return fill(cls, topics=named, **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
+        return _metadata(cls, [fill(element_type(cls, "topics"), name=topic, topic_id=None) for topic in topics])
 
     def read(response: Any, _version: int) -> Mapping[str, int]:
         return {t.name: len(t.partitions) for t in response.topics if not t.error_code}
 
     return Call(api=Api.METADATA, build=build, read=read)
+
+
+def _metadata(cls: Any, topics: Sequence[Any]) -> Any:
+    flags = [f"include_{what}_authorized_operations" for what in ("cluster", "topic")]
+    return fill(cls, topics=tuple(topics), **dict.fromkeys(["allow_auto_topic_creation", *flags], False))
 
 
 def find_coordinators(group_ids: Sequence[str]) -> Call[Mapping[str, BrokerNode | int]]:
