@@ -126,12 +126,7 @@ class KioGateway:
     async def rebalance(
         self, settings: ConnectionSettings, group_id: str, protocol: str
     ) -> RebalanceOutcome | KafkaProblem:
-        """Make a classic group rebalance once, as a temporary dynamic member; a problem: nobody has joined.
-
-        Parameters
-        ----------
-        protocol: the assignor that the group has chosen, see `GroupView.assignor`.
-        """
+        """Make a classic group rebalance once, by its `GroupView.assignor`; a problem: nobody has joined."""
         return await self._retried(settings, group_id, rebalance_once(group_id, protocol))
 
     async def partition_counts(

@@ -16,10 +16,7 @@ from .calls.leaving import leave_group, streams_leave, temporary_leave
 from .connection import BrokerConnection, too_old
 from .errors import ACTED_MAYBE, LEAVE_OUTCOMES, RELEASE_OUTCOMES, STREAMS_LEAVE_OUTCOMES, Code, Refusal, refusal_by
 from .pool import Attempt, ClusterPool
-from .wire import Api, Call, negotiate
-
-JOIN_GROUP_FLOOR = 5
-"""JoinGroup v5 carries group.instance.id (Kafka 2.3)."""
+from .wire import PINNED, Api, Call, negotiate
 
 Outcome = TypeVar("Outcome", LeaveOutcome, ReleaseOutcome)
 
@@ -29,7 +26,7 @@ def refuse_old_broker(connection: BrokerConnection) -> None:
     versions = connection.versions
     if negotiate(Api.LEAVE_GROUP, versions) is None:
         raise Refusal(too_old(connection.target, Api.LEAVE_GROUP))
-    if versions.get(Api.JOIN_GROUP, (0, 0))[1] < JOIN_GROUP_FLOOR:
+    if versions.get(Api.JOIN_GROUP, (0, 0))[1] < PINNED[Api.JOIN_GROUP][0]:
         raise Refusal(too_old(connection.target, Api.JOIN_GROUP))
 
 
@@ -97,12 +94,7 @@ async def _send_all(
     pool: ClusterPool, group_id: str, calls: Sequence[Call[int]],
     meanings: Mapping[int, Outcome], retry: Outcome, deadline_s: float,
 ) -> tuple[str, tuple[Outcome, ...]]:
-    """Send all requests at once; return the coordinator, and what each answer means, `retry` where that is not known.
-
-    Raises
-    ------
-    Refusal: nothing was done about any member.
-    """
+    """Send all at once; return the coordinator, and what each answer means or `retry`; Refusal: nothing was done."""
     node, connection = await pool.coordinator(group_id, deadline_s)
 
     async def send(call: Call[int]) -> Outcome | Refusal:

@@ -244,12 +244,7 @@ class ClusterPool:
         self.cluster_id, self.brokers = reported, cluster.brokers
 
     async def coordinators(self, group_ids: Sequence[str], deadline_s: float) -> dict[str, Located]:
-        """Locate the coordinator of each group; cached ones are not asked for.
-
-        Raises
-        ------
-        Refusal: no broker could be asked at all.
-        """
+        """Locate the coordinator of each group; cached ones are not asked for. Refusal: no broker could be asked."""
         located: dict[str, Located] = {g: self._coordinators[g] for g in group_ids if g in self._coordinators}
         missing = [g for g in group_ids if g not in located]
         if not missing:

@@ -24,12 +24,7 @@ _LOOK_AGAIN_S: Final = 0.01
 
 
 def rebalance_once(group_id: str, protocol: str) -> Attempt[RebalanceOutcome]:
-    """Return the attempt to make a group rebalance; Refusal, from the attempt: nobody has joined.
-
-    Parameters
-    ----------
-    protocol: the assignor that the group has chosen.
-    """
+    """Return the attempt to make a group rebalance; Refusal, from the attempt: nobody has joined."""
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> RebalanceOutcome:
         # Step 1: a member id, over a connection that nobody else uses.

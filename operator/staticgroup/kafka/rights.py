@@ -48,12 +48,7 @@ class GroupRights:
 
 
 def rights_of(group_id: str, *, alters: bool) -> Attempt[GroupRights]:
-    """Return the attempt to try READ on the group by a heartbeat of a member that does not exist, and the other rights.
-
-    Parameters
-    ----------
-    alters: whether ALTER_CONFIGS on the group is tried, too.
-    """
+    """Return the attempt to try the rights, READ by a heartbeat of nobody, ALTER_CONFIGS only where it `alters`."""
 
     async def attempt(pool: ClusterPool, deadline_s: float) -> GroupRights:
         node = (await pool.coordinators((group_id,), deadline_s))[group_id]

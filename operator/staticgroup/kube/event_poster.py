@@ -55,17 +55,13 @@ class EventPoster:
     async def post(
         self, involved: Involved, *, type_: str, reason: str, message: str, action: str
     ) -> KubeProblem | None:
-        """Post one Event or count it up.
+        """Post one Event or count it up; None when it was written.
 
         Parameters
         ----------
         type_: Normal or Warning.
         reason, action: CamelCase.
         message: cut to 1024 characters.
-
-        Returns
-        -------
-        None when it was written.
         """
         note = message if len(message) <= NOTE_LENGTH_MAX else message[: NOTE_LENGTH_MAX - 1] + "…"
         key = (involved.uid, reason, note)

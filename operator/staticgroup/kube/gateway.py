@@ -165,11 +165,9 @@ class KubeGateway:
         raw = await self._transport.call("get", NAMESPACES, name="kube-system")
         if isinstance(raw, KubeProblem):
             return raw
-        uid = (raw.get("metadata") or {}).get("uid")
-        if isinstance(uid, str) and uid:
-            return uid
-        found = type(uid).__name__
-        return _malformed(MalformedObject(kind="Namespace", field="metadata.uid", found=found), NAMESPACES, "")
+        uid: str | None = raw["metadata"].get("uid")
+        found = MalformedObject(kind="Namespace", field="metadata.uid", found=type(uid).__name__)
+        return uid or _malformed(found, NAMESPACES, "")
 
     async def read_object(self, plural: str, namespace: str, name: str) -> Json | KubeProblem | None:
         """Read one of our resources consistently; None when it does not exist."""

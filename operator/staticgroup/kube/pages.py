@@ -21,12 +21,7 @@ _SLOW: Final = (0, 504)
 
 
 class PageLimit:
-    """How many objects the next page asks for, from 1 to `most`.
-
-    Parameters
-    ----------
-    most: to begin with and to return to.
-    """
+    """How many objects the next page asks for, from 1 to `most`, with which it begins."""
 
     def __init__(self, most: int = PAGE_LIMIT) -> None:
         self.value = most

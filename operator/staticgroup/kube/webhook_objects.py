@@ -46,12 +46,7 @@ class Configured:
 
 
 class WebhookObjects:
-    """Read and write the two objects.
-
-    Parameters
-    ----------
-    namespace: of the Secret. secret_name: of the Secret. configuration_name: of the MutatingWebhookConfiguration.
-    """
+    """Read and write the two objects; only the Secret is in a namespace."""
 
     def __init__(self, transport: Transport, *, namespace: str, secret_name: str, configuration_name: str) -> None:
         self._transport = transport

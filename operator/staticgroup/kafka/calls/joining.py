@@ -59,12 +59,7 @@ def join(group_id: str, protocol: str, drawn: TemporaryMember | None = None) -> 
 
 
 def leave_as(member: TemporaryMember) -> Call[int]:
-    """Take the temporary member away again; the answer is an error code.
-
-    Raises
-    ------
-    ValueError: without a member id.
-    """
+    """Take the temporary member away again; the answer is an error code. ValueError without a member id."""
     if not member.member_id:
         raise ValueError("a leave of nobody is refused")
 

@@ -35,12 +35,7 @@ class AwsMskIamSettings:
     role_arn: str | None = None
 
     def check_host(self, host: str) -> None:
-        """Refuse a broker that is not under the names of MSK in the region.
-
-        Raises
-        ------
-        Refusal: ADDRESS_REFUSED.
-        """
+        """Raise Refusal (ADDRESS_REFUSED) for a broker that is not under the names of MSK in the region."""
         name = host.lower().rstrip(".")
         domains = [f".{service}.{self.region}.amazonaws.com" for service in ("kafka", "kafka-serverless")]
         if not name.endswith((*domains, *(f"{domain}.cn" for domain in domains))):
@@ -50,12 +45,7 @@ class AwsMskIamSettings:
 
 
 def vendor_signer() -> Signer:
-    """Load the vendor's library.
-
-    Raises
-    ------
-    Refusal: CONNECTION_INVALID when it is not installed.
-    """
+    """Load the vendor's library; Refusal (CONNECTION_INVALID) when it is not installed."""
     try:
         library = import_module("aws_msk_iam_sasl_signer.MSKAuthTokenProvider")
     except ImportError:
@@ -102,12 +92,7 @@ class MskIamToken(RenewedToken):
         self._signing: asyncio.Future[tuple[str, int] | Exception] | None = None
 
     async def _fetch(self) -> tuple[str, float]:
-        """Wait for the signer, in a thread; a try that outlasts its caller is waited for by the next one.
-
-        Raises
-        ------
-        Refusal: CONNECTION_INVALID, UNREACHABLE or AUTHENTICATION_FAILED.
-        """
+        """Wait for the signer, in a thread; a try that outlasts its caller is waited for by the next one."""
         if self._signing is None:
             settings, sign = self._settings, await asyncio.to_thread(self._load)
             self._signing = asyncio.ensure_future(asyncio.to_thread(_tried, sign, settings))

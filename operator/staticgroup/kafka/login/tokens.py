@@ -116,12 +116,7 @@ class MountedToken:
         self._api_token_path = api_token_path
 
     async def token(self) -> BearerToken:
-        """Return the token as it is in the file now.
-
-        Raises
-        ------
-        Refusal: SECRET_MISSING, SECRET_INVALID, CONNECTION_INVALID or AUTHENTICATION_FAILED.
-        """
+        """Return the token as it is in the file now; Refusal when it is missing, invalid, expired or the operator's."""
         content = await asyncio.to_thread(self._read)
         claims = _claims(content)
         try:

@@ -191,11 +191,7 @@ def _environment_ids(
 
     A variable carries an id when its name says so, when it has the id of an annotation, or when it reads such an
     annotation. A container may carry any id when it has envFrom, whose variables may have any name, or when it has an
-    id and a file with every annotation.
-
-    Parameters
-    ----------
-    holders: filled with the containers that may hold one.
+    id and a file with every annotation. `holders` is filled with the containers that may hold one.
     """
     files = tuple(_files_of_fields(spec))
     for kind in KINDS:
@@ -279,12 +275,7 @@ def _references(text: str) -> Iterator[str]:
 
 
 def _expanded(text: str, known: dict[str, str]) -> str | None:
-    """Expand $(VAR) as the kubelet does: `$$` is a dollar sign, an unknown reference stays as it is.
-
-    Returns
-    -------
-    The value; None once it is longer than an id may be.
-    """
+    """Expand $(VAR) as the kubelet does: `$$` is a dollar sign, an unknown reference stays. None: longer than an id."""
     expanded, end = "", 0
     closed = text.rfind(")") + 1  # behind it nothing is a reference, and each "$(" would be searched to the end
     for found in _REFERENCE.finditer(text, 0, closed):
