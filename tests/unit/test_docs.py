@@ -19,7 +19,7 @@ import yaml
 
 from staticgroup.api import names
 from staticgroup.api.injection import env_names
-from staticgroup.api.reasons import MEANINGS, ConditionType, Reason
+from staticgroup.api.reasons import ConditionType, Reason
 from staticgroup.api.resources.client import ClientType
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
@@ -181,14 +181,13 @@ def test_guards_of_a_release_are_documented_in_their_order() -> None:
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.value)
 def test_reason_is_documented_below_its_condition(reason: Reason) -> None:
     page = read("guide", "troubleshooting.md")
-    text = MEANINGS[reason]
     # A reason that several conditions may give is explained once, where a user meets it first.
-    places = [section(page, f"### {kind.value}") for kind in ConditionType if kind in text.types]
+    places = [section(page, f"### {kind.value}") for kind in ConditionType if kind in reason.types]
     rows = [row for place in places for row in lines(ANCHORED, place) if row[1] == reason.value]
-    if text.types - {ConditionType.READY} == {ConditionType.TIMEOUT_SUFFICIENT}:
+    if reason.types - {ConditionType.READY} == {ConditionType.TIMEOUT_SUFFICIENT}:
         return  # explained in a page of its own: the next test
     assert rows
-    assert all((status or "False") == text.status.value for _, _, status in rows)
+    assert all((status or "False") == reason.status.value for _, _, status in rows)
 
 
 def test_each_reason_has_one_anchor_that_is_its_name_in_lower_case() -> None:
@@ -207,8 +206,8 @@ def test_reasons_of_the_session_timeout_are_explained_in_their_own_page() -> Non
     page = section(read("guide", "timeouts.md"), "## The condition `TimeoutSufficient`")
     expected = {
         reason.value
-        for reason, text in MEANINGS.items()
-        if text.types - {ConditionType.READY} == {ConditionType.TIMEOUT_SUFFICIENT}
+        for reason in Reason
+        if reason.types - {ConditionType.READY} == {ConditionType.TIMEOUT_SUFFICIENT}
     }  # fmt: skip
     assert set(lines(r"^\| `(\w+)` \|", page)) == expected
 
@@ -249,7 +248,7 @@ def test_reasons_of_events_are_documented() -> None:
     page = read("reference", "events.md")
     posted = {text for call in calls("runtime/narrator.py", "self._post") for text in strings(call.args[2])}
     assert {"MemberRemoved", "RemovalHeld"} <= posted
-    of_ready = {reason.value for reason, text in MEANINGS.items() if text.types == {ConditionType.READY}}
+    of_ready = {reason.value for reason in Reason if reason.types == {ConditionType.READY}}
     # Suspension is reported in the status alone.
     of_ready -= {Reason.SUSPENDED.value}
     assert set(re.findall(r"`(\w+)`", "".join(lines(r"^\| (`.+?) \|", page)))) == posted | of_ready

@@ -4,11 +4,8 @@ Findings (`core.findings`) word the messages beside it, without secrets or a cli
 KEP-1623 (standard conditions).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
-from typing import Final
+from typing import Self
 
 
 class ConditionType(StrEnum):
@@ -35,190 +32,109 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
+_T = ConditionType
+_Meaning = tuple[str, ConditionStatus, frozenset[ConditionType]]
+
+
+def _yes(word: str, *types: ConditionType) -> _Meaning:
+    return word, ConditionStatus.TRUE, frozenset(types)
+
+
+def _no(word: str, *types: ConditionType) -> _Meaning:
+    return word, ConditionStatus.FALSE, frozenset((*types, ConditionType.READY))  # Ready takes the cause over
+
+
+def _unknown(word: str, *types: ConditionType) -> _Meaning:
+    return word, ConditionStatus.UNKNOWN, frozenset((*types, ConditionType.READY))
+
+
 class Reason(StrEnum):
-    """Name every reason; users and alerts match on these words."""
+    """Name every reason, with the status that it stands for and the conditions that may carry it.
 
-    # Ready
-    RECONCILED = "Reconciled"
-    OBSERVING = "Observing"
-    SUSPENDED = "Suspended"
-    NOT_OBSERVED_YET = "NotObservedYet"
-    CONFLICTING_STATIC_GROUPS = "ConflictingStaticGroups"
-    # WorkloadFound
-    WORKLOAD_EXISTS = "WorkloadExists"
-    WORKLOAD_NOT_FOUND = "WorkloadNotFound"
-    WORKLOAD_TOO_LARGE = "WorkloadTooLarge"
-    WORKLOAD_UNREADABLE = "WorkloadUnreadable"
-    # Connected
-    BROKERS_REACHABLE = "BrokersReachable"
-    CONNECTION_NOT_FOUND = "ConnectionNotFound"
-    NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
-    GROUP_NOT_ALLOWED = "GroupNotAllowed"
-    SECRET_NOT_FOUND = "SecretNotFound"
-    SECRET_KEY_MISSING = "SecretKeyMissing"
-    BROKERS_UNREACHABLE = "BrokersUnreachable"
-    ADDRESS_REFUSED = "AddressRefused"
-    AUTHENTICATION_FAILED = "AuthenticationFailed"
-    TLS_FAILED = "TlsFailed"
-    CLUSTER_ID_MISMATCH = "ClusterIdMismatch"
-    COORDINATOR_UNAVAILABLE = "CoordinatorUnavailable"
-    BROKER_TOO_OLD = "BrokerTooOld"
-    # Authorized
-    RIGHTS_SUFFICIENT = "RightsSufficient"
-    DESCRIBE_GROUP_DENIED = "DescribeGroupDenied"
-    DESCRIBE_TOPIC_DENIED = "DescribeTopicDenied"
-    READ_GROUP_DENIED = "ReadGroupDenied"
-    ALTER_CONFIGS_DENIED = "AlterConfigsDenied"
-    # Injected
-    IDS_INJECTED = "IdsInjected"
-    INJECTION_OFF = "InjectionOff"
-    INJECTION_NOT_SERVED = "InjectionNotServed"
-    PODS_WITHOUT_ID = "PodsWithoutId"
-    AGENT_NOT_INJECTED = "AgentNotInjected"
-    IDENTITY_INVALID = "IdentityInvalid"
-    IDS_HELD_ELSEWHERE = "IdsHeldElsewhere"
-    TOO_MANY_MEMBERS = "TooManyMembers"
-    # MembershipComplete
-    ALL_MEMBERS_JOINED = "AllMembersJoined"
-    MEMBERS_AWAY = "MembersAway"
-    MEMBERS_MISSING = "MembersMissing"
-    NOT_ROLLED_YET = "NotRolledYet"
-    WORKERS_WITHOUT_AGENT = "WorkersWithoutAgent"
-    GROUP_NOT_FOUND = "GroupNotFound"
-    SUFFIX_MISMATCH = "SuffixMismatch"
-    OWN_IDS = "OwnIds"
-    MEMBERS_FENCE_EACH_OTHER = "MembersFenceEachOther"
-    PROTOCOL_MISMATCH = "ProtocolMismatch"
-    MEMBERSHIP_UNKNOWN = "MembershipUnknown"
-    # Consuming
-    ALL_TOPICS_READ = "AllTopicsRead"
-    TOPICS_UNREAD = "TopicsUnread"
-    REBALANCE_STUCK = "RebalanceStuck"
-    NOTHING_ASSIGNED = "NothingAssigned"
-    # TimeoutSufficient
-    TIMEOUT_FITS = "TimeoutFits"
-    TIMEOUT_BELOW_NEED = "TimeoutBelowNeed"
-    BROKER_BOUND_TOO_LOW = "BrokerBoundTooLow"
-    TIMEOUT_UNKNOWN = "TimeoutUnknown"
-    # RollsQuietly
-    MEMBERS_STAY = "MembersStay"
-    MEMBERS_LEAVE_ON_CLOSE = "MembersLeaveOnClose"
-    # RemovalSettled
-    NOTHING_TO_REMOVE = "NothingToRemove"
-    REMOVED = "Removed"
-    REMOVAL_OFF = "RemovalOff"
-    REMOVAL_HELD = "RemovalHeld"
-    REMOVAL_IN_PROGRESS = "RemovalInProgress"
-    END_NOT_SEEN = "EndNotSeen"
-    UNSCOPED_IDS = "UnscopedIds"
-    REMOVAL_REFUSED = "RemovalRefused"
-    # RecommendationCurrent
-    RECOMMENDATION_USED = "RecommendationUsed"
-    RECOMMENDATION_SHOWN = "RecommendationShown"
-    RECOMMENDATION_ABSENT = "RecommendationAbsent"
-    RECOMMENDATION_UNREACHABLE = "RecommendationUnreachable"
-    RECOMMENDATION_CORRUPT = "RecommendationCorrupt"
-    RECOMMENDATION_UNSUPPORTED = "RecommendationUnsupported"
-    RECOMMENDATION_STALE = "RecommendationStale"
-    RECOMMENDATION_FROM_THE_FUTURE = "RecommendationFromTheFuture"
+    Users and alerts match on these words; tests hold every finding to what a reason stands for.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class Meaning:
-    """Hold the status that a reason stands for, and the conditions that may carry it."""
-
+    _value_: str
     status: ConditionStatus
     types: frozenset[ConditionType]
 
+    def __new__(
+        cls, word: str, status: ConditionStatus = ConditionStatus.UNKNOWN, types: frozenset[ConditionType] = frozenset()
+    ) -> Self:
+        """Make one of the reasons below; the defaults only let `Reason(word)` look one up in the eyes of mypy."""
+        reason = str.__new__(cls, word)
+        reason._value_, reason.status, reason.types = word, status, types
+        return reason
 
-def _yes(*types: ConditionType) -> Meaning:
-    return Meaning(ConditionStatus.TRUE, frozenset(types))
-
-
-def _no(*types: ConditionType) -> Meaning:
-    return Meaning(ConditionStatus.FALSE, frozenset((*types, ConditionType.READY)))  # Ready takes the cause over
-
-
-def _unknown(*types: ConditionType) -> Meaning:
-    return Meaning(ConditionStatus.UNKNOWN, frozenset((*types, ConditionType.READY)))
-
-
-_T = ConditionType
-_KAFKA = (_T.CONNECTED, _T.READY)
-MEANINGS: Final[Mapping[Reason, Meaning]] = MappingProxyType(
-    {
-        Reason.RECONCILED: _yes(_T.READY),
-        Reason.OBSERVING: _yes(_T.READY),
-        Reason.SUSPENDED: _no(_T.READY),
-        Reason.NOT_OBSERVED_YET: _unknown(*_T),
-        Reason.CONFLICTING_STATIC_GROUPS: _no(_T.READY, _T.REMOVAL_SETTLED, _T.INJECTED),
-        Reason.WORKLOAD_EXISTS: _yes(_T.WORKLOAD_FOUND),
-        Reason.WORKLOAD_NOT_FOUND: _no(_T.WORKLOAD_FOUND),
-        Reason.WORKLOAD_TOO_LARGE: _no(_T.WORKLOAD_FOUND),
-        Reason.WORKLOAD_UNREADABLE: _unknown(_T.WORKLOAD_FOUND),
-        Reason.BROKERS_REACHABLE: _yes(_T.CONNECTED),
-        Reason.CONNECTION_NOT_FOUND: _no(*_KAFKA),
-        Reason.NAMESPACE_NOT_ALLOWED: _no(*_KAFKA),
-        Reason.GROUP_NOT_ALLOWED: _no(*_KAFKA),
-        Reason.SECRET_NOT_FOUND: _no(*_KAFKA),
-        Reason.SECRET_KEY_MISSING: _no(*_KAFKA),
-        Reason.BROKERS_UNREACHABLE: _no(*_KAFKA),
-        Reason.ADDRESS_REFUSED: _no(*_KAFKA),
-        Reason.AUTHENTICATION_FAILED: _no(*_KAFKA),
-        Reason.TLS_FAILED: _no(*_KAFKA),
-        Reason.CLUSTER_ID_MISMATCH: _no(*_KAFKA),
-        Reason.COORDINATOR_UNAVAILABLE: _no(*_KAFKA),
-        Reason.BROKER_TOO_OLD: _no(_T.READY, _T.CONNECTED, _T.REMOVAL_SETTLED),
-        Reason.RIGHTS_SUFFICIENT: _yes(_T.AUTHORIZED),
-        Reason.DESCRIBE_GROUP_DENIED: _no(_T.AUTHORIZED),
-        Reason.DESCRIBE_TOPIC_DENIED: _no(_T.AUTHORIZED),
-        Reason.READ_GROUP_DENIED: _no(_T.AUTHORIZED),
-        Reason.ALTER_CONFIGS_DENIED: _no(_T.AUTHORIZED),
-        Reason.IDS_INJECTED: _yes(_T.INJECTED),
-        Reason.INJECTION_OFF: _yes(_T.INJECTED),
-        Reason.INJECTION_NOT_SERVED: _no(_T.INJECTED),
-        Reason.PODS_WITHOUT_ID: _no(_T.INJECTED),
-        Reason.AGENT_NOT_INJECTED: _no(_T.INJECTED),
-        Reason.IDENTITY_INVALID: _no(_T.READY, _T.INJECTED),
-        Reason.IDS_HELD_ELSEWHERE: _no(_T.INJECTED),
-        Reason.TOO_MANY_MEMBERS: _no(_T.INJECTED),
-        Reason.ALL_MEMBERS_JOINED: _yes(_T.MEMBERSHIP_COMPLETE),
-        Reason.MEMBERS_AWAY: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.MEMBERS_MISSING: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.NOT_ROLLED_YET: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.WORKERS_WITHOUT_AGENT: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.GROUP_NOT_FOUND: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.SUFFIX_MISMATCH: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.OWN_IDS: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.MEMBERS_FENCE_EACH_OTHER: _no(_T.MEMBERSHIP_COMPLETE),
-        Reason.PROTOCOL_MISMATCH: _no(_T.READY, _T.MEMBERSHIP_COMPLETE),
-        Reason.MEMBERSHIP_UNKNOWN: _unknown(_T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED),
-        Reason.ALL_TOPICS_READ: _yes(_T.CONSUMING),
-        Reason.TOPICS_UNREAD: _no(_T.CONSUMING),
-        Reason.REBALANCE_STUCK: _no(_T.CONSUMING),
-        Reason.NOTHING_ASSIGNED: _no(_T.CONSUMING),
-        Reason.TIMEOUT_FITS: _yes(_T.TIMEOUT_SUFFICIENT),
-        Reason.TIMEOUT_BELOW_NEED: _no(_T.TIMEOUT_SUFFICIENT),
-        Reason.BROKER_BOUND_TOO_LOW: _no(_T.TIMEOUT_SUFFICIENT),
-        Reason.TIMEOUT_UNKNOWN: _unknown(_T.TIMEOUT_SUFFICIENT),
-        Reason.MEMBERS_STAY: _yes(_T.ROLLS_QUIETLY),
-        Reason.MEMBERS_LEAVE_ON_CLOSE: _no(_T.ROLLS_QUIETLY),
-        Reason.NOTHING_TO_REMOVE: _yes(_T.REMOVAL_SETTLED),
-        Reason.REMOVED: _yes(_T.REMOVAL_SETTLED),
-        Reason.REMOVAL_OFF: _no(_T.REMOVAL_SETTLED),
-        Reason.REMOVAL_HELD: _no(_T.REMOVAL_SETTLED),
-        Reason.REMOVAL_IN_PROGRESS: _no(_T.REMOVAL_SETTLED),
-        Reason.END_NOT_SEEN: _no(_T.REMOVAL_SETTLED),
-        Reason.UNSCOPED_IDS: _no(_T.REMOVAL_SETTLED),
-        Reason.REMOVAL_REFUSED: _no(_T.REMOVAL_SETTLED),
-        Reason.RECOMMENDATION_USED: _yes(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_SHOWN: _yes(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_ABSENT: _unknown(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_UNREACHABLE: _no(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_CORRUPT: _no(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_UNSUPPORTED: _no(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_STALE: _no(_T.RECOMMENDATION_CURRENT),
-        Reason.RECOMMENDATION_FROM_THE_FUTURE: _no(_T.RECOMMENDATION_CURRENT),
-    }
-)
-"""What each reason stands for; tests hold it complete, and every finding to it."""
+    RECONCILED = _yes("Reconciled", _T.READY)
+    OBSERVING = _yes("Observing", _T.READY)
+    SUSPENDED = _no("Suspended", _T.READY)
+    NOT_OBSERVED_YET = _unknown("NotObservedYet", *_T)
+    CONFLICTING_STATIC_GROUPS = _no("ConflictingStaticGroups", _T.REMOVAL_SETTLED, _T.INJECTED)
+    WORKLOAD_EXISTS = _yes("WorkloadExists", _T.WORKLOAD_FOUND)
+    WORKLOAD_NOT_FOUND = _no("WorkloadNotFound", _T.WORKLOAD_FOUND)
+    WORKLOAD_TOO_LARGE = _no("WorkloadTooLarge", _T.WORKLOAD_FOUND)
+    WORKLOAD_UNREADABLE = _unknown("WorkloadUnreadable", _T.WORKLOAD_FOUND)
+    BROKERS_REACHABLE = _yes("BrokersReachable", _T.CONNECTED)
+    CONNECTION_NOT_FOUND = _no("ConnectionNotFound", _T.CONNECTED)
+    NAMESPACE_NOT_ALLOWED = _no("NamespaceNotAllowed", _T.CONNECTED)
+    GROUP_NOT_ALLOWED = _no("GroupNotAllowed", _T.CONNECTED)
+    SECRET_NOT_FOUND = _no("SecretNotFound", _T.CONNECTED)
+    SECRET_KEY_MISSING = _no("SecretKeyMissing", _T.CONNECTED)
+    BROKERS_UNREACHABLE = _no("BrokersUnreachable", _T.CONNECTED)
+    ADDRESS_REFUSED = _no("AddressRefused", _T.CONNECTED)
+    AUTHENTICATION_FAILED = _no("AuthenticationFailed", _T.CONNECTED)
+    TLS_FAILED = _no("TlsFailed", _T.CONNECTED)
+    CLUSTER_ID_MISMATCH = _no("ClusterIdMismatch", _T.CONNECTED)
+    COORDINATOR_UNAVAILABLE = _no("CoordinatorUnavailable", _T.CONNECTED)
+    BROKER_TOO_OLD = _no("BrokerTooOld", _T.CONNECTED, _T.REMOVAL_SETTLED)
+    RIGHTS_SUFFICIENT = _yes("RightsSufficient", _T.AUTHORIZED)
+    DESCRIBE_GROUP_DENIED = _no("DescribeGroupDenied", _T.AUTHORIZED)
+    DESCRIBE_TOPIC_DENIED = _no("DescribeTopicDenied", _T.AUTHORIZED)
+    READ_GROUP_DENIED = _no("ReadGroupDenied", _T.AUTHORIZED)
+    ALTER_CONFIGS_DENIED = _no("AlterConfigsDenied", _T.AUTHORIZED)
+    IDS_INJECTED = _yes("IdsInjected", _T.INJECTED)
+    INJECTION_OFF = _yes("InjectionOff", _T.INJECTED)
+    INJECTION_NOT_SERVED = _no("InjectionNotServed", _T.INJECTED)
+    PODS_WITHOUT_ID = _no("PodsWithoutId", _T.INJECTED)
+    AGENT_NOT_INJECTED = _no("AgentNotInjected", _T.INJECTED)
+    IDENTITY_INVALID = _no("IdentityInvalid", _T.INJECTED)
+    IDS_HELD_ELSEWHERE = _no("IdsHeldElsewhere", _T.INJECTED)
+    TOO_MANY_MEMBERS = _no("TooManyMembers", _T.INJECTED)
+    ALL_MEMBERS_JOINED = _yes("AllMembersJoined", _T.MEMBERSHIP_COMPLETE)
+    MEMBERS_AWAY = _no("MembersAway", _T.MEMBERSHIP_COMPLETE)
+    MEMBERS_MISSING = _no("MembersMissing", _T.MEMBERSHIP_COMPLETE)
+    NOT_ROLLED_YET = _no("NotRolledYet", _T.MEMBERSHIP_COMPLETE)
+    WORKERS_WITHOUT_AGENT = _no("WorkersWithoutAgent", _T.MEMBERSHIP_COMPLETE)
+    GROUP_NOT_FOUND = _no("GroupNotFound", _T.MEMBERSHIP_COMPLETE)
+    SUFFIX_MISMATCH = _no("SuffixMismatch", _T.MEMBERSHIP_COMPLETE)
+    OWN_IDS = _no("OwnIds", _T.MEMBERSHIP_COMPLETE)
+    MEMBERS_FENCE_EACH_OTHER = _no("MembersFenceEachOther", _T.MEMBERSHIP_COMPLETE)
+    PROTOCOL_MISMATCH = _no("ProtocolMismatch", _T.MEMBERSHIP_COMPLETE)
+    MEMBERSHIP_UNKNOWN = _unknown("MembershipUnknown", _T.INJECTED, _T.MEMBERSHIP_COMPLETE, _T.REMOVAL_SETTLED)
+    ALL_TOPICS_READ = _yes("AllTopicsRead", _T.CONSUMING)
+    TOPICS_UNREAD = _no("TopicsUnread", _T.CONSUMING)
+    REBALANCE_STUCK = _no("RebalanceStuck", _T.CONSUMING)
+    NOTHING_ASSIGNED = _no("NothingAssigned", _T.CONSUMING)
+    TIMEOUT_FITS = _yes("TimeoutFits", _T.TIMEOUT_SUFFICIENT)
+    TIMEOUT_BELOW_NEED = _no("TimeoutBelowNeed", _T.TIMEOUT_SUFFICIENT)
+    BROKER_BOUND_TOO_LOW = _no("BrokerBoundTooLow", _T.TIMEOUT_SUFFICIENT)
+    TIMEOUT_UNKNOWN = _unknown("TimeoutUnknown", _T.TIMEOUT_SUFFICIENT)
+    MEMBERS_STAY = _yes("MembersStay", _T.ROLLS_QUIETLY)
+    MEMBERS_LEAVE_ON_CLOSE = _no("MembersLeaveOnClose", _T.ROLLS_QUIETLY)
+    NOTHING_TO_REMOVE = _yes("NothingToRemove", _T.REMOVAL_SETTLED)
+    REMOVED = _yes("Removed", _T.REMOVAL_SETTLED)
+    REMOVAL_OFF = _no("RemovalOff", _T.REMOVAL_SETTLED)
+    REMOVAL_HELD = _no("RemovalHeld", _T.REMOVAL_SETTLED)
+    REMOVAL_IN_PROGRESS = _no("RemovalInProgress", _T.REMOVAL_SETTLED)
+    END_NOT_SEEN = _no("EndNotSeen", _T.REMOVAL_SETTLED)
+    UNSCOPED_IDS = _no("UnscopedIds", _T.REMOVAL_SETTLED)
+    REMOVAL_REFUSED = _no("RemovalRefused", _T.REMOVAL_SETTLED)
+    RECOMMENDATION_USED = _yes("RecommendationUsed", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_SHOWN = _yes("RecommendationShown", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_ABSENT = _unknown("RecommendationAbsent", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_UNREACHABLE = _no("RecommendationUnreachable", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_CORRUPT = _no("RecommendationCorrupt", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_UNSUPPORTED = _no("RecommendationUnsupported", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_STALE = _no("RecommendationStale", _T.RECOMMENDATION_CURRENT)
+    RECOMMENDATION_FROM_THE_FUTURE = _no("RecommendationFromTheFuture", _T.RECOMMENDATION_CURRENT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from staticgroup.api.reasons import MEANINGS, Reason
+from staticgroup.api.reasons import Reason
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.api.schema import Condition
 from staticgroup.core.evidence.chain import PodState
@@ -39,9 +39,9 @@ def conditions_of(
     decided = plan(wish, snapshot, memory or history(), NOW_S)
     conditions = project(wish, snapshot, decided, executed or Executed(), None, NOW).conditions
     for each in conditions:  # a reason stands for one status, and belongs to certain conditions
-        meaning = MEANINGS[Reason(each.reason)]
-        assert each.type in meaning.types
-        assert each.status == meaning.status
+        reason = Reason(each.reason)
+        assert each.type in reason.types
+        assert each.status == reason.status
     return {c.type: c for c in conditions}
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from ...api.reasons import MEANINGS, ConditionStatus, ConditionType, Reason
+from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.status import ISSUES_MAX, IssueKind, MemberIssue
 from ...api.schema import Condition, with_conditions
 
@@ -56,7 +56,7 @@ class Finding:
     @property
     def status(self) -> ConditionStatus:
         """Of the condition, for which its reason stands."""
-        return MEANINGS[Reason(self.reason)].status
+        return Reason(self.reason).status
 
     @property
     def text(self) -> str:
