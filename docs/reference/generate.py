@@ -300,9 +300,9 @@ def cli_page() -> str:
 def pages() -> dict[Path, str]:
     """Say what every generated page must contain."""
     return {
-        HERE / "staticgroup.md": resource_page(crd.static_group_crd()),
-        HERE / "kafkaconnection.md": resource_page(crd.kafka_connection_crd()),
-        HERE / "clusterkafkaconnection.md": resource_page(crd.cluster_kafka_connection_crd()),
+        HERE / "staticgroup.md": resource_page(crd.definition("StaticGroup")),
+        HERE / "kafkaconnection.md": resource_page(crd.definition("KafkaConnection")),
+        HERE / "clusterkafkaconnection.md": resource_page(crd.definition("ClusterKafkaConnection")),
         HERE / "settings.md": settings_page(),
         HERE / "metrics.md": metrics_page(),
         HERE / "cli.md": cli_page(),

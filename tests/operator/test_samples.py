@@ -9,7 +9,7 @@ import pytest
 import yaml
 from live_cluster import REPOSITORY, Kubectl
 
-from staticgroup.api.crd import static_group_crd
+from staticgroup.api.crd import definition
 from staticgroup.api.injection import env_entries
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from support.streams.deployment import STATIC
@@ -43,7 +43,7 @@ def unknown(node: dict[str, Any], value: Any, path: str) -> Iterator[str]:
 @pytest.mark.parametrize("file", GROUPS, ids=lambda file: str(file.relative_to(SAMPLES)))
 def test_a_sample_says_only_what_a_staticgroup_knows(file: Path) -> None:
     """The models ignore other fields, as of a newer version; an API server warns of them or refuses them."""
-    (version,) = static_group_crd()["spec"]["versions"]
+    (version,) = definition("StaticGroup")["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     for body in yaml.safe_load_all(file.read_text(encoding="utf-8")):
         if body["kind"] == "StaticGroup":

@@ -53,11 +53,8 @@ def unknown_values(value: Any, known: Any, path: str = "") -> list[str]:
 
 @pytest.mark.parametrize("example", list(examples()))
 def test_example_is_what_the_operator_reads(example: dict[str, Any]) -> None:
-    definitions = {
-        "KafkaConnection": crd.kafka_connection_crd,
-        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd,
-    }
-    definition = definitions.get(example.get("kind", ""), crd.static_group_crd)()
+    is_connection = example.get("kind") in ("KafkaConnection", "ClusterKafkaConnection")
+    definition = crd.definition(example["kind"] if is_connection else "StaticGroup")
     schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     match example.get("kind"):
         case "StaticGroup":

@@ -14,14 +14,14 @@ from staticgroup.api.served import lacking
 
 def served() -> dict[str, Any]:
     """Return the schema of a StaticGroup as an API server publishes it."""
-    version = crd.static_group_crd()["spec"]["versions"][0]
+    version = crd.definition("StaticGroup")["spec"]["versions"][0]
     published: dict[str, Any] = json.loads(json.dumps(version["schema"]["openAPIV3Schema"]))
     return published
 
 
 def test_crd_of_the_same_models_lacks_nothing() -> None:
     assert lacking(status_schema("StaticGroup"), served()) == ()
-    connection = crd.kafka_connection_crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    connection = crd.definition("KafkaConnection")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert lacking(status_schema("KafkaConnection"), connection) == ()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.api.crd import static_group_crd
+from staticgroup.api.crd import definition
 from staticgroup.api.identifiers import IdScheme, Ordinal
 from staticgroup.api.injection import client_suffixes, env_entries, env_suffixes
 from staticgroup.api.protocols import ProtocolChoice, RoleChoice
@@ -28,7 +28,7 @@ STREAMS_ENV = [{"instanceIdName": "ORDERS_INSTANCE_ID", "sessionTimeoutName": ""
 @cache
 def schema(part: str = "spec") -> Json:
     """Return the generated schema of the spec, or of the status."""
-    (version,) = static_group_crd()["spec"]["versions"]
+    (version,) = definition("StaticGroup")["spec"]["versions"]
     found: Json = version["schema"]["openAPIV3Schema"]["properties"][part]
     return found
 

@@ -35,14 +35,10 @@ POLICY, BINDING, WEBHOOK = (
 
 def cluster() -> dict[str, Json | str]:
     """A cluster in which all is well."""
-    definitions = {
-        "StaticGroup": crd.static_group_crd(), "KafkaConnection": crd.kafka_connection_crd(),
-        "ClusterKafkaConnection": crd.cluster_kafka_connection_crd(),
-    }  # fmt: skip
     schemas = {
-        kind: body["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        kind: crd.definition(kind)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
         | {"x-kubernetes-group-version-kind": [{"group": "staticgroup.io", "version": "v1alpha1", "kind": kind}]}
-        for kind, body in definitions.items()
+        for kind in doctor.KINDS
     }
     objects: dict[str, Json | str] = {
         "/version": {"major": "1", "minor": "36"},

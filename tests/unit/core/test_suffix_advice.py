@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from staticgroup.api.crd import static_group_crd
+from staticgroup.api.crd import definition
 from staticgroup.api.injection import env_entries
 from staticgroup.cli.operator.plan_in_words import explained
 from staticgroup.core.snapshot import Snapshot
@@ -142,7 +142,7 @@ def done(client: dict[str, Any], remedy: str) -> dict[str, Any]:
 
 def refusals(client: dict[str, Any]) -> list[str]:
     """Return the messages of the rules about a client's type that it breaks; these are logic that Python reads too."""
-    (version,) = static_group_crd()["spec"]["versions"]
+    (version,) = definition("StaticGroup")["spec"]["versions"]
     schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["client"]
     rules = [r for r in schema["x-kubernetes-validations"] if not re.search(r"has\(|\.(all|exists)", r["rule"])]
     assert len(rules) >= 5

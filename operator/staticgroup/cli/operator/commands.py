@@ -36,7 +36,7 @@ def carry_out(options: argparse.Namespace) -> int:
 
 def definitions() -> str:
     """Return the CustomResourceDefinitions as YAML."""
-    return crd.to_yaml(crd.static_group_crd(), crd.kafka_connection_crd(), crd.cluster_kafka_connection_crd())
+    return crd.to_yaml(*(crd.definition(kind) for kind in KINDS))
 
 
 def status_schemas() -> dict[str, Any]:
