@@ -18,9 +18,9 @@ import pytest
 import yaml
 
 from staticgroup.api import names
-from staticgroup.api.injection import env_names
+from staticgroup.api.injection import env_entries
 from staticgroup.api.reasons import ConditionType, Reason
-from staticgroup.api.resources.client import ClientType
+from staticgroup.api.resources.client import Client, ClientType
 from staticgroup.core.group import KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.guards import Guard
 from staticgroup.core.releases import RELEASE_GUARDS, ReleaseGuard
@@ -277,9 +277,8 @@ def test_metrics_settings_and_values_that_a_page_names_exist(page: Path) -> None
     text = page.read_text(encoding="utf-8")
     known = {row[0].strip("`") for row in generator().metric_rows()}
     assert set(re.findall(r"\bstaticgroup_[a-z_]+\b", text)) <= known
-    agent = env_names(ClientType.CONNECT)
-    assert agent is not None
-    of_agent = {agent.instance_id, agent.session_timeout, names.REBALANCE_DELAY_VARIABLE}
+    (agent,) = env_entries(Client(type=ClientType.CONNECT))
+    of_agent = {agent.instance_id_name, agent.session_timeout_name, names.REBALANCE_DELAY_VARIABLE}
     for variable in set(re.findall(rf"`({PREFIX}[A-Z_]+)`", text)) - {names.POD_NAME_VARIABLE} - of_agent:
         rows = (*generator().setting_rows(), *generator().setting_rows(WebhookSettings))
         assert variable in {row[0].strip("`") for row in rows}
@@ -361,10 +360,11 @@ def test_make_targets_that_pages_name_exist() -> None:
 
 
 def test_keys_that_quarkus_needs_for_streams_are_those_of_the_type() -> None:
-    injected = env_names(ClientType.KAFKA_STREAMS)
-    assert injected is not None
+    (injected,) = env_entries(Client(type=ClientType.KAFKA_STREAMS))
     declared = dict(lines(r"^kafka-streams\.([a-z.]+)=\$\{(\w+):\}$", read("guide", "first-group.md")))
-    assert declared == {"group.instance.id": injected.instance_id, "session.timeout.ms": injected.session_timeout}
+    assert declared == {
+        "group.instance.id": injected.instance_id_name, "session.timeout.ms": injected.session_timeout_name,
+    }  # fmt: skip
 
 
 def test_every_framework_has_a_source_and_says_how_it_was_tried() -> None:

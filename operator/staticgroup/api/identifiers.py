@@ -29,9 +29,7 @@ _OF_POD = re.compile(r"(\{podName\}|\{ordinal\})")
 PATTERNS_MAX = 1024
 """Patterns that are kept for the rest of a round, of as many StaticGroups as may be worked on at once."""
 PLACEHOLDERS = frozenset({"podName", "ordinal", "namespace", "workloadName", "groupName", "scope"})
-PER_POD_PLACEHOLDERS = frozenset({"podName", "ordinal"})
 SEPARATORS = "._-"
-SCOPE_LENGTH = 8
 
 
 def may_become(carried: str, instance_id: str) -> bool:
@@ -66,10 +64,6 @@ def validate_instance_id(text: str) -> InstanceId:
     Raises
     ------
     InvalidInstanceIdError: With the rule that was broken.
-
-    Notes
-    -----
-    `JoinGroupRequest.validateGroupInstanceId` → `Topic.validate`.
     """
     if not text:
         raise InvalidInstanceIdError("a group.instance.id must not be empty")
@@ -95,7 +89,7 @@ def identity_scope(*, cluster_uid: str, namespace: str, name: str, uid: str) -> 
     -------
     8 lower-case hex digits of SHA-256, constant for the life of the StaticGroup.
     """
-    return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:SCOPE_LENGTH]
+    return hashlib.sha256(f"{cluster_uid}/{namespace}/{name}/{uid}".encode()).hexdigest()[:8]
 
 
 def placeholders_of(template: str) -> frozenset[str]:
@@ -108,10 +102,8 @@ def resolve_template(template: str, *, namespace: str, workload_name: str, group
 
     Parameters
     ----------
-    template: The template of the spec.
     namespace, workload_name: Of the StatefulSet.
     group_name: `metadata.name` of the StaticGroup (not the group.id, whose alphabet is wider than that of an id).
-    scope: See `identity_scope`.
 
     Returns
     -------
@@ -126,14 +118,9 @@ def resolve_template(template: str, *, namespace: str, workload_name: str, group
         raise InvalidInstanceIdError(f"unknown placeholder {{{min(unknown)}}} in the id template")
     constants = {"namespace": namespace, "workloadName": workload_name, "groupName": group_name, "scope": scope}
     resolved = _PLACEHOLDER.sub(lambda found: constants.get(found[1], found[0]), template)
-    if not placeholders_of(resolved) & PER_POD_PLACEHOLDERS:
+    if not placeholders_of(resolved):
         raise InvalidInstanceIdError("an id template must contain {podName} or {ordinal}")
     return resolved
-
-
-def numbered_suffixes(first: int, count: int) -> tuple[str, ...]:
-    """List what a client appends that numbers its members: `-1` and `-2` for two from 1."""
-    return tuple(f"-{number}" for number in range(first, first + count))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,10 +159,6 @@ class IdScheme:
 
     def base_id(self, ordinal: Ordinal, env_suffix: str = "") -> InstanceId:
         """Render the id that is injected, as the pod's annotation must say it, before the client appends anything.
-
-        Parameters
-        ----------
-        env_suffix: Of the `client.env` entry.
 
         Raises
         ------

@@ -9,12 +9,10 @@ Source: `$(VAR)` in EnvVar.Value of core/v1.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from . import names
-from .identifiers import numbered_suffixes
 from .resources.client import NUMBERS_ITS_MEMBERS, Client, ClientType, EnvEntry
 from .resources.injected import (
     INJECTED_VALUE_MAX,
@@ -25,54 +23,30 @@ from .resources.injected import (
     InjectedWorker,
 )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EnvNames:
-    """Name the two variables of one consumer.
-
-    Parameters
-    ----------
-    instance_id: Read by the client as group.instance.id.
-    session_timeout: Read by the client as session.timeout.ms, in milliseconds.
-    """
-
-    instance_id: str
-    session_timeout: str
-
-
 _POD_NAME: Final = "{podName}"
-ENTRIES_KEPT: Final = 64
 _DEBEZIUM_HOST: Final = "ADVERTISED_HOST_NAME"
 """Debezium's image makes rest.advertised.host.name of it; without it, it takes the pod's address."""
 _CONSTANT: Final = re.compile(r"[a-zA-Z0-9._-]*")
+_KAFKA: Final = ("KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS")
+# Settings of connect_agent.
+_AGENT: Final = ("STATICGROUP_CONNECT_INSTANCE_ID", "STATICGROUP_CONNECT_SESSION_TIMEOUT_MS")
+_SPRING: Final = "SPRING_KAFKA_CONSUMER_PROPERTIES"
+_NAMES: Final = {
+    ClientType.GENERIC: _KAFKA,
+    ClientType.QUARKUS: _KAFKA,
+    ClientType.OWN: _KAFKA,
+    ClientType.SPRING_BOOT: (f"{_SPRING}_GROUP_INSTANCE_ID", f"{_SPRING}_SESSION_TIMEOUT_MS"),
+    ClientType.KAFKA_STREAMS: ("KAFKA_STREAMS_GROUP_INSTANCE_ID", "KAFKA_STREAMS_SESSION_TIMEOUT_MS"),
+    ClientType.CONNECT: _AGENT,
+    ClientType.DEBEZIUM: _AGENT,
+}
+"""Variables that a framework reads as group.instance.id and as session.timeout.ms, in milliseconds; none for Custom.
 
-
-def env_names(client_type: ClientType) -> EnvNames | None:
-    """Name the variables that a framework reads; None for Custom, of which `client.env` names them.
-
-    Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
-    Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer), and `kafka-streams.…`
-    into that of Kafka Streams (KafkaStreamsPropertiesUtil): from a variable `KAFKA_STREAMS_…` only where the
-    application declares the key.
-    librdkafka reads no environment: the application hands the two values on.
-    """
-    match client_type:
-        case ClientType.GENERIC | ClientType.QUARKUS | ClientType.OWN:
-            return _names_of("KAFKA")
-        case ClientType.SPRING_BOOT:
-            return _names_of("SPRING_KAFKA_CONSUMER_PROPERTIES")
-        case ClientType.KAFKA_STREAMS:
-            return _names_of("KAFKA_STREAMS")
-        case ClientType.CONNECT | ClientType.DEBEZIUM:  # Settings of connect_agent
-            return EnvNames(
-                instance_id="STATICGROUP_CONNECT_INSTANCE_ID", session_timeout="STATICGROUP_CONNECT_SESSION_TIMEOUT_MS"
-            )
-        case ClientType.CUSTOM:
-            return None
-
-
-def _names_of(prefix: str) -> EnvNames:
-    return EnvNames(instance_id=f"{prefix}_GROUP_INSTANCE_ID", session_timeout=f"{prefix}_SESSION_TIMEOUT_MS")
+Spring Boot binds the map `spring.kafka.consumer.properties` from the environment, underscores becoming dots;
+Quarkus reads `KAFKA_*` into its default broker configuration (KafkaRuntimeConfigProducer), and `kafka-streams.…`
+into that of Kafka Streams (KafkaStreamsPropertiesUtil): from a variable `KAFKA_STREAMS_…` only where the
+application declares the key. librdkafka reads no environment: the application hands the two values on.
+"""
 
 
 def env_entries(client: Client) -> tuple[EnvEntry, ...]:
@@ -85,17 +59,16 @@ def env_entries(client: Client) -> tuple[EnvEntry, ...]:
     return tuple(client.env) if client.env else _entries_of(client.type, client.container)
 
 
-@lru_cache(maxsize=ENTRIES_KEPT)
+@lru_cache(maxsize=64)
 def _entries_of(client_type: ClientType, container: str | None) -> tuple[EnvEntry, ...]:
     """Return the one consumer that a type names."""
-    known = env_names(client_type)
-    if known is None:
+    if client_type is ClientType.CUSTOM:
         raise ValueError("spec.client.env must name the variables when type is Custom")
-    return (
-        EnvEntry(
-            container=container, instance_id_name=known.instance_id, session_timeout_name=known.session_timeout
-        ),
+    instance_id_name, session_timeout_name = _NAMES[client_type]
+    entry = EnvEntry(
+        container=container, instance_id_name=instance_id_name, session_timeout_name=session_timeout_name
     )
+    return (entry,)
 
 
 def env_suffixes(client: Client) -> tuple[str, ...]:
@@ -116,7 +89,8 @@ def client_suffixes(client: Client) -> tuple[str, ...]:
         return tuple(client.suffixes)
     if client.type not in NUMBERS_ITS_MEMBERS:
         return ("",)
-    return numbered_suffixes(1 if client.type is ClientType.KAFKA_STREAMS else 0, client.concurrency)
+    first = 1 if client.type is ClientType.KAFKA_STREAMS else 0
+    return tuple(f"-{number}" for number in range(first, first + client.concurrency))
 
 
 def injector(*, policy_served: bool, webhook_served: bool) -> InjectedMethod:
@@ -138,10 +112,6 @@ def injector(*, policy_served: bool, webhook_served: bool) -> InjectedMethod:
 
 def follows_annotation(client: Client, id_template: str) -> bool:
     """Tell whether a pod's id changes when somebody edits the pod's annotations and a container starts again.
-
-    Parameters
-    ----------
-    id_template: See `identifiers.resolve_template`.
 
     Returns
     -------
@@ -175,7 +145,6 @@ def resolve_injected(
 
     Parameters
     ----------
-    method: In force.
     scope: 8 hex digits, see `identifiers.identity_scope`.
     id_template: See `identifiers.resolve_template`.
     session_timeout_ms: In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).

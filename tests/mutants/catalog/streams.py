@@ -48,7 +48,7 @@ ROLE_OF_STREAMS = (
     *(
         mutant(name, path, THREADS, *changes)
         for path, name, *changes in (
-            ("api/injection.py", "threads of Kafka Streams numbered from 0", ("(1 if client.type is ClientType.KAFKA_STREAMS else 0, ", "(0, ")),
+            ("api/injection.py", "threads of Kafka Streams numbered from 0", ("first = 1 if client.type is ClientType.KAFKA_STREAMS else 0\n", "first = 0\n")),
             ("api/resources/client.py", "Kafka Streams expected to append nothing", ("frozenset({ClientType.SPRING_BOOT, ClientType.KAFKA_STREAMS})", "frozenset({ClientType.SPRING_BOOT})")),
             (
                 "api/resources/staticgroup.py",

@@ -14,7 +14,6 @@ from staticgroup.api.identifiers import (
     Ordinal,
     TooManyIdsError,
     identity_scope,
-    numbered_suffixes,
     resolve_template,
     validate_instance_id,
 )
@@ -32,7 +31,9 @@ def schemes(draw: st.DrawFn) -> IdScheme:
     before, after = (draw(st.lists(literals | pods_own, max_size=2)) for _ in range(2))
     template = "".join([*before, draw(pods_own), *after])
     env = tuple(draw(st.lists(suffix_texts, min_size=1, max_size=3, unique=True)))
-    numbered = st.builds(numbered_suffixes, st.integers(0, 1), st.integers(1, 12))
+    numbered = st.builds(
+        lambda first, count: tuple(f"-{n}" for n in range(first, first + count)), st.integers(0, 1), st.integers(1, 12)
+    )
     added = draw(numbered | st.lists(suffix_texts, min_size=1, max_size=3, unique=True).map(tuple))
     assume(len({a + b for a in env for b in added}) == len(env) * len(added))
     name = draw(workload_names)
