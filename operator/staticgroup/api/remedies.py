@@ -21,6 +21,17 @@ SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the ag
 """For workers without the agent, where none can be injected."""
 SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
 """For pods without an id while none is issued."""
+TAKE_IDS: Final = (
+    "members without group.instance.id are in the group, so look whether each client is given one: from the variable "
+    "that spec.client names, or with type Own by the application itself"
+)
+"""For pods that carry their ids while members are in the group without any."""
+RUN_AGENT: Final = (
+    "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
+)
+"""For Connect workers that are in the group without the ids that their pods carry."""
+NAME_CONTAINER: Final = "correct the name of the container in spec.client, and roll the StatefulSet"
+"""For a spec that names a container that the pods do not have."""
 
 
 def restart_pod(namespace: str, pod_name: str) -> str:
@@ -69,21 +80,8 @@ def allow_exclusive(connection: str) -> str:
     )
 
 
-def take_ids() -> str:
-    """Say what to look at where pods carry their ids and members are in the group without any."""
-    return (
-        "members without group.instance.id are in the group, so look whether each client is given one: from the "
-        "variable that spec.client names, or with type Own by the application itself"
-    )
-
-
-def run_agent() -> str:
-    """Say what to do where Connect workers are in the group without the ids that their pods carry."""
-    return "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
-
-
 def bring_agent(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
-    """Say the same where the operator injects the agent."""
+    """Say the same as RUN_AGENT where the operator injects the agent."""
     roll = _roll(namespace, workload_name, kind)
     return f"the agent's line in the log says why; without one a roll brings it: {roll}"
 
@@ -127,11 +125,6 @@ def write_ids(id_template: str) -> str:
     id_template: as issued, with `{podName}` and `{ordinal}` left.
     """
     return f"compose the id of each pod in the pod template as {id_template}, and roll the StatefulSet"
-
-
-def name_container() -> str:
-    """Say what to do where the spec names a container that the pods do not have."""
-    return "correct the name of the container in spec.client, and roll the StatefulSet"
 
 
 def _delete(namespace: str, pod_name: str) -> str:

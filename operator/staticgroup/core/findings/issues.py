@@ -65,7 +65,7 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
-            remedy = remedies.name_container()
+            remedy = remedies.NAME_CONTAINER
         if near is not None and plan.suffix is not None:
             reason, sentence = UNKNOWN_SUFFIX, f"a member of its pod holds {near.instance_id}"
             remedy = plan.suffix.in_a_row

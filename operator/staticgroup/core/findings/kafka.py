@@ -133,7 +133,7 @@ def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
         return remedies.SEE_WHAT_KEEPS_AGENT_OUT
     if injection is not None and injection.brings_agent and snapshot.workload is not None:
         return remedies.bring_agent(snapshot.namespace, snapshot.workload.name, snapshot.workload.kind)
-    return remedies.run_agent()
+    return remedies.RUN_AGENT
 
 
 def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Finding | None:

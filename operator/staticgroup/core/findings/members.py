@@ -184,7 +184,7 @@ def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -
     """Say what brings back a member whose pod is Ready but which is not in the group; `agent`: see `way_to_agent`."""
     if table.role is CONNECT_ROLE:
         return agent if table.dynamic else remedies.restart_worker(namespace, pod_name)
-    return remedies.take_ids() if table.dynamic else remedies.restart_pod(namespace, pod_name)
+    return remedies.TAKE_IDS if table.dynamic else remedies.restart_pod(namespace, pod_name)
 
 
 def _lasting(

@@ -182,7 +182,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
             f"spec.client names container {injection.lacking_container}, which the pods of {spec.workload_ref.kind} "
             f"{spec.workload_ref.name} do not have, so its variables are written nowhere"
         )
-        return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.name_container())
+        return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedies.NAME_CONTAINER)
     if injection.obstacle is not None:
         found = injection.obstacle
         sentence = f"New pods get no id: {found.sentence}"
@@ -226,7 +226,7 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     """Say how a pod that runs without its id gets it."""
     workload, injection = snapshot.workload, plan.injection
     if injection is not None and injection.lacking_container:
-        return remedies.name_container()
+        return remedies.NAME_CONTAINER
     if injection is not None and injection.verdict is InjectionVerdict.OFF_BY_USER and injection.injected is not None:
         return remedies.write_ids(injection.injected.id_template)
     if workload is None:
