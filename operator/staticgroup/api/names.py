@@ -45,4 +45,5 @@ REVISION_LABEL: Final = "controller-revision-hash"
 OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
-POLICY_NAME: Final = "staticgroup-inject"
+# Policy and webhook of an installation by the guide.
+INJECTION_NAME: Final = "staticgroup-inject"

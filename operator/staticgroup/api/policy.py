@@ -79,7 +79,6 @@ _VARIABLE: Final = (
     "{'fieldPath': \"metadata.annotations['\" + e.annotation + \"']\"}})}"
 )
 
-
 _INDEXES: Final = f"[{', '.join(str(index) for index in range(CONTAINERS_MAX))}]"
 
 
@@ -107,7 +106,7 @@ def _env_patch() -> str:
 
 def admission_policy(
     *,
-    name: str = names.POLICY_NAME,
+    name: str = names.INJECTION_NAME,
     failure_policy: FailurePolicy = "Ignore",
     agent_image: str = "",
     agent_pull_policy: str = "IfNotPresent",
@@ -118,7 +117,8 @@ def admission_policy(
     ----------
     failure_policy: Ignore as shipped, so that a fault never keeps a pod from starting; Fail in tests, because Ignore
         hides errors.
-    agent_image, agent_pull_policy: See `worker_variables`; the chart writes those of the operator.
+    agent_image: As pods name it; empty: no agent is injected. It holds no quote. The chart writes the operator's.
+    agent_pull_policy: Of the init container.
     """
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -145,19 +145,19 @@ def admission_policy(
                 {"name": "id", "expression": _ID},
                 {"name": "hasTimeout", "expression": _HAS_TIMEOUT},
                 {"name": "env", "expression": _ENV},
-                *worker_variables(_INDEXES, image=agent_image, pull_policy=agent_pull_policy),
+                *_worker_variables(agent_image, agent_pull_policy),
             ],
             "mutations": [
                 {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ANNOTATIONS}},
                 {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _TIMEOUT_ANNOTATION}},
                 {"patchType": "JSONPatch", "jsonPatch": {"expression": _env_patch()}},
-                {"patchType": "JSONPatch", "jsonPatch": {"expression": worker_patch()}},
+                {"patchType": "JSONPatch", "jsonPatch": {"expression": _worker_patch()}},
             ],
         },
     }
 
 
-def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
+def policy_binding(*, name: str = names.INJECTION_NAME) -> dict[str, Any]:
     """Generate the binding of the policy of the same name: every StaticGroup of the pod's namespace is a parameter."""
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
@@ -168,31 +168,19 @@ def policy_binding(*, name: str = names.POLICY_NAME) -> dict[str, Any]:
 
 
 AGENT_OPTION: Final = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
-IMAGE_VARIABLE: Final = "agentImage"
-PULL_POLICY_VARIABLE: Final = "agentPullPolicy"
-
 _OPTIONS: Final = names.JAVA_OPTIONS_VARIABLE
 _WORKER: Final = "params.status.injected.worker"
 # What the smallest container of a namespace with limits usually may have; equal, so that a Guaranteed pod stays one.
 _RESOURCES: Final = "{'cpu': '100m', 'memory': '32Mi'}"
-
-
 _AT: Final = "object.spec.containers[i]"
 
 
-def worker_variables(indexes: str, *, image: str, pull_policy: str) -> list[dict[str, str]]:
-    """Generate the policy's variables that the mutation reads, among them lists of one container index or none.
-
-    Parameters
-    ----------
-    indexes: The containers that are looked at, as a list of CEL.
-    image: Of the operator, as pods name it; empty: no agent is injected. It holds no quote.
-    pull_policy: Of the init container.
-    """
+def _worker_variables(image: str, pull_policy: str) -> list[dict[str, str]]:
+    """Write the policy's variables that the mutation reads, among them lists of one container index or none."""
     expressions = {
-        IMAGE_VARIABLE: f"'{image}'",
-        PULL_POLICY_VARIABLE: f"'{pull_policy}'",
-        "workers": f"has({_WORKER}) && {_WORKER} != null ? {indexes}.filter(i, i < size(object.spec.containers) && "
+        "agentImage": f"'{image}'",
+        "agentPullPolicy": f"'{pull_policy}'",
+        "workers": f"has({_WORKER}) && {_WORKER} != null ? {_INDEXES}.filter(i, i < size(object.spec.containers) && "
         f"({_WORKER}.container == {_AT}.name || ({_WORKER}.container == '' && i == 0))) : []",
         "agentHasRoom": _has_room(),
         "takingAgent": f"variables.workers.filter(i, {_WORKER}.agent && variables.agentHasRoom && {_can_take_agent()})",
@@ -205,7 +193,7 @@ def worker_variables(indexes: str, *, image: str, pull_policy: str) -> list[dict
     return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
 
-def worker_patch() -> str:
+def _worker_patch() -> str:
     """Write the CEL of the mutation."""
     container = "'/spec/containers/' + string(i)"
     mount = _insert(f"has({_AT}.volumeMounts)", f"{container} + '/volumeMounts'", "-", "variables.agentMount")
@@ -222,7 +210,7 @@ def _has_room() -> str:
     """Write the CEL condition that nothing of the pod has the name of what is injected, as after an injection."""
     named = f".exists(x, x.name == '{names.AGENT_NAME}')"
     return (
-        f"variables.{IMAGE_VARIABLE} != '' && !object.spec.containers{named} && "
+        f"variables.agentImage != '' && !object.spec.containers{named} && "
         f"(!has(object.spec.initContainers) || !object.spec.initContainers{named}) && "
         f"(!has(object.spec.volumes) || !object.spec.volumes{named})"
     )
@@ -283,8 +271,8 @@ def _init_container() -> str:
     )
     command = f"['cp', '{names.AGENT_IN_IMAGE}', '{names.AGENT_MOUNT_PATH}/']"
     return (
-        f"{{'name': dyn('{names.AGENT_NAME}'), 'image': dyn(variables.{IMAGE_VARIABLE}), "
-        f"'imagePullPolicy': dyn(variables.{PULL_POLICY_VARIABLE}), 'command': dyn({command}), "
+        f"{{'name': dyn('{names.AGENT_NAME}'), 'image': dyn(variables.agentImage), "
+        f"'imagePullPolicy': dyn(variables.agentPullPolicy), 'command': dyn({command}), "
         f"'volumeMounts': dyn([{{'name': '{names.AGENT_NAME}', 'mountPath': '{names.AGENT_MOUNT_PATH}'}}]), "
         f"'resources': dyn({{'requests': {_RESOURCES}, 'limits': {_RESOURCES}}}), 'securityContext': dyn({security})}}"
     )

@@ -24,8 +24,6 @@ Schemas = Mapping[str, Any]
 
 KINDS: Final = (names.STATIC_GROUP_KIND, names.KAFKA_CONNECTION_KIND, names.CLUSTER_KAFKA_CONNECTION_KIND)
 ADMISSION: Final = "/apis/admissionregistration.k8s.io/v1"
-INJECTION: Final = "staticgroup-inject"
-"""Policy and webhook of an installation by the guide."""
 LEASE_MARK: Final = "STATICGROUP_LEASE_NAME"
 """By this variable a Deployment is known to be the operator's, and its pod knows itself."""
 POLICY_MINOR: Final = 36
@@ -85,8 +83,8 @@ class Installed:
     name: str = "staticgroup-operator"
     lease: str = "staticgroup-operator"
     account: str = ""
-    policy: str = INJECTION
-    webhook: str = INJECTION
+    policy: str = names.INJECTION_NAME
+    webhook: str = names.INJECTION_NAME
     served: tuple[str, ...] = ()
     image: str = ""
     ready: int = 0
@@ -149,12 +147,7 @@ _OWN: Final = (
 
 
 def _definitions(api: ApiServer, schemas: Schemas, *, is_fatal: bool) -> Iterator[CheckResult]:
-    """Yield whether each kind is served and takes every status; everybody may read the published OpenAPI document.
-
-    Parameters
-    ----------
-    is_fatal: an older definition is fatal, as it is to an operator of this version.
-    """
+    """Yield whether each kind is served and takes every status, in the OpenAPI document that everybody may read."""
     answer = api.read(f"/openapi/v3{GROUP_PATH}", resource="the published schemas")
     if isinstance(answer, KubeProblem) and answer.kind is not KubeProblemKind.NOT_FOUND:
         yield _unchecked("CustomResourceDefinitions are served", answer)
@@ -249,8 +242,8 @@ def operators_seen(api: ApiServer) -> list[Installed] | KubeProblem:
             found.append(Installed(
                 namespace=body["metadata"]["namespace"], name=body["metadata"]["name"], lease=variables[LEASE_MARK],
                 account=pod.get("serviceAccountName", "default"), image=container.get("image", ""),
-                policy=variables.get("STATICGROUP_POLICY_NAME", INJECTION),
-                webhook=variables.get("STATICGROUP_WEBHOOK_NAME", INJECTION),
+                policy=variables.get("STATICGROUP_POLICY_NAME", names.INJECTION_NAME),
+                webhook=variables.get("STATICGROUP_WEBHOOK_NAME", names.INJECTION_NAME),
                 served=tuple(n for n in variables.get("STATICGROUP_WATCH_NAMESPACES", "").split(",") if n),
                 ready=(body.get("status") or {}).get("readyReplicas") or 0, wanted=body["spec"].get("replicas", 1),
                 does_inject=variables.get("STATICGROUP_FORCE_OBSERVE", "false").lower() != "true",
