@@ -31,7 +31,6 @@ _KEPT: Final = frozenset(
         "x-kubernetes-validations",
     }
 )  # fmt: skip
-_DROPPED: Final = frozenset({"title"})
 
 Schema = dict[str, Any]
 Column = tuple[str, str, str, str, int]
@@ -95,7 +94,7 @@ def _without_defaults(node: Schema) -> Schema:
 
 def _node(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     merged = _inlined(node, definitions)
-    unknown = merged.keys() - _KEPT - _DROPPED - {"$defs"}
+    unknown = merged.keys() - _KEPT - {"title", "$defs"}
     if unknown:
         raise ValueError(f"no structural equal for {sorted(unknown)} in {merged}")
     result = {key: value for key, value in merged.items() if key in _KEPT}
@@ -246,12 +245,7 @@ def generated(crds: Path) -> dict[Path, str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write or check the generated files.
-
-    Returns
-    -------
-    0, or 1 when `--check` found a stale file.
-    """
+    """Write or check the generated files; returns 1 when `--check` found a stale one, else 0."""
     parser = argparse.ArgumentParser(prog="python -m staticgroup.api.crd", description="Generate the CRDs.")
     action = parser.add_mutually_exclusive_group(required=True)
     action.add_argument("--write", type=Path, metavar="DIR", help="write the CRDs to DIR, and the policies")

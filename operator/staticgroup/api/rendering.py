@@ -7,7 +7,6 @@ Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before 
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -66,12 +65,7 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
 
 
 def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
-    """Return a pod with what one StaticGroup gives it.
-
-    Parameters
-    ----------
-    pod: One that is meant (`is_meant`). injected: The StaticGroup's `status.injected`.
-    """
+    """Return a pod that is meant (`is_meant`) with what the `status.injected` of one StaticGroup gives it."""
     metadata, spec = pod["metadata"], pod["spec"]
     timeout_ms = injected.get("sessionTimeoutMs")
     env = [e for e in injected["env"] if timeout_ms is not None or e["annotation"] != names.SESSION_TIMEOUT_ANNOTATION]
@@ -83,12 +77,7 @@ def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
 
 
 def json_patch(before: Json, after: Json) -> list[Json]:
-    """Write the operations that make one pod of the other, as RFC 6902 has them.
-
-    Parameters
-    ----------
-    before, after: A pod and what `rendered` made of it, once or several times.
-    """
+    """Write the operations of RFC 6902 that make of a pod what `rendered` made of it, once or several times."""
     places: list[tuple[str, Json, Json, tuple[str, ...]]] = [
         ("/metadata", before["metadata"], after["metadata"], ("annotations",)),
         ("/spec", before["spec"], after["spec"], ("volumes", "initContainers")),
@@ -196,11 +185,8 @@ def _can_take_agent(container: Json, worker: Json) -> bool:
     options = [e for e in container.get("env") or () if e["name"] == names.JAVA_OPTIONS_VARIABLE]
     if not options:
         return bool(worker["optionsMayBeAbsent"]) and not container.get("envFrom")
-    return len(options) == 1 and _is_text_without_agent(options[0])
-
-
-def _is_text_without_agent(variable: Mapping[str, Any]) -> bool:
-    return not variable.get("valueFrom") and names.AGENT_JAR not in (variable.get("value") or "")
+    text = options[0].get("value") or ""
+    return len(options) == 1 and not options[0].get("valueFrom") and names.AGENT_JAR not in text
 
 
 def _lacks_host(spec: Json, container: Json, worker: Json) -> bool:

@@ -155,13 +155,7 @@ def ruled(*entries: dict[str, str]) -> ConfigDict:
 
 
 def immutable(path: str, remedy: str) -> dict[str, str]:
-    """Write the rule that forbids a field's change after creation.
-
-    Parameters
-    ----------
-    path: The field, as the user writes it.
-    remedy: What to do instead.
-    """
+    """Write the rule that forbids a field's change after creation, and says what to do instead."""
     return rule("self == oldSelf", f"{path} is immutable: {remedy}", reason="FieldValueForbidden")
 
 

@@ -17,6 +17,10 @@ CONCURRENCY_MAX: Final = 64
 _SUFFIX_PATTERN = r"^([._-][a-zA-Z0-9]([a-zA-Z0-9._-]*[a-zA-Z0-9])?)?$"
 _OPTIONAL_ENV_PATTERN = r"^([-._a-zA-Z][-._a-zA-Z0-9]*)?$"
 _CLIENT_SUFFIX_PATTERN = r"^([._-][a-zA-Z0-9._-]*)?$"
+_CONTAINER = (
+    "Container that receives the variables. Default: the one that has the variable already, else the first that is no "
+    "known sidecar, such as istio-proxy; see status.injected.container."
+)
 
 
 class ClientType(StrEnum):
@@ -47,11 +51,7 @@ TAKES_ENV: Final = (ClientType.KAFKA_STREAMS, ClientType.CONNECT, ClientType.CUS
 class EnvEntry(ApiModel):
     """Name the variables of one consumer of the pod."""
 
-    container: DnsLabel | None = Field(
-        None,
-        description="Container that receives the variables. Default: the one that has the variable already, else the "
-        "first that is no known sidecar, such as istio-proxy; see status.injected.container.",
-    )
+    container: DnsLabel | None = Field(None, description=_CONTAINER)
     instance_id_name: EnvName = Field(
         "KAFKA_GROUP_INSTANCE_ID",
         description="Variable that receives the id, for the client's group.instance.id. Default "
@@ -176,11 +176,7 @@ class Client(ApiModel):
         "Custom: those of env; Own: none, because the application has its own ids, which idTemplate tells; they are "
         "verified, and removed as any other.",
     )
-    container: DnsLabel | None = Field(
-        None,
-        description="Container that receives the variables. Default: the one that has the variable already, else the "
-        "first that is no known sidecar, such as istio-proxy; see status.injected.container.",
-    )
+    container: DnsLabel | None = Field(None, description=_CONTAINER)
     concurrency: Annotated[int, Field(ge=1, le=CONCURRENCY_MAX)] = Field(
         1,
         description="Members of a pod, 1 to 64: Kafka Streams' num.stream.threads or Spring's concurrency, whose "

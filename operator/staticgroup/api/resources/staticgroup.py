@@ -15,10 +15,11 @@ from ..schema import ApiModel, DnsSubdomain, ObjectMeta, immutable, rule, ruled,
 from .client import WORKER_TYPES, Client, ClientType, names
 from .status import ReadableStatus
 
-SCOPED_TEMPLATE: Final = "{podName}.{scope}"
-OWN_TEMPLATE: Final = "{podName}"
 _TEMPLATE_CEL = r"^([a-zA-Z0-9._-]|[{](podName|ordinal|namespace|workloadName|groupName|scope)[}])+$"
 _ONE_LINE = r"^[^\n\r]*$"
+_ANOTHER_WORKLOAD = (
+    "delete this StaticGroup and create one for the other workload; its ids stay in the group until removed"
+)
 SESSION_TIMEOUT_SECONDS_MAX: Final = 1800  # group.max.session.timeout.ms of a stock broker: 30 min
 
 
@@ -83,23 +84,11 @@ class WorkloadRef(ApiModel):
         description="Kind of the workload: StatefulSet, or StrimziPodSet for the workers of Strimzi's KafkaConnect "
         "(chart value workloads.strimzi). Default StatefulSet. Static membership needs pods whose name and ordinal "
         "outlive a restart. Immutable.",
-        json_schema_extra=rules(
-            immutable(
-                "spec.workloadRef.kind",
-                "delete this StaticGroup and create one for the other workload; its ids stay in the group until "
-                "removed",
-            )
-        ),
+        json_schema_extra=rules(immutable("spec.workloadRef.kind", _ANOTHER_WORKLOAD)),
     )
     name: DnsSubdomain = Field(
         description="Name of the workload, in the namespace of this StaticGroup. Immutable.",
-        json_schema_extra=rules(
-            immutable(
-                "spec.workloadRef.name",
-                "delete this StaticGroup and create one for the other workload; its ids stay in the group until "
-                "removed",
-            )
-        ),
+        json_schema_extra=rules(immutable("spec.workloadRef.name", _ANOTHER_WORKLOAD)),
     )
 
 
@@ -289,7 +278,7 @@ class StaticGroupSpec(ApiModel):
     @property
     def template(self) -> str:
         """The template of the ids, with the default of the client's type."""
-        default = OWN_TEMPLATE if self.client.type is ClientType.OWN else SCOPED_TEMPLATE
+        default = "{podName}" if self.client.type is ClientType.OWN else "{podName}.{scope}"
         return self.id_template or default
 
 
