@@ -113,7 +113,7 @@ def _node(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
 
 
 def _inlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
-    """Resolve references, constants and 'or null'; what stands beside a reference wins over what it points at."""
+    """Resolve references and 'or null'; what stands beside a reference wins over what it points at."""
     merged = dict(node)
     if "anyOf" in merged:
         choices = [choice for choice in merged.pop("anyOf") if choice.get("type") != "null"]
@@ -125,8 +125,6 @@ def _inlined(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> Schema:
     if "$ref" in merged:
         target = definitions[merged.pop("$ref").removeprefix("#/$defs/")]
         merged = {**_inlined(target, definitions), **merged}
-    if "const" in merged:
-        merged["enum"] = [merged.pop("const")]
     return merged
 
 
