@@ -7,40 +7,20 @@ standby receives all of it too, so that its stores are warm, and only asks for n
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..core.evidence.pod import PodVersion
-from ..kube.nodes.store import NodeStore
-from ..kube.pods.store import PodStore, PodStoreHooks
+from ..kube.pods.store import PodStoreHooks
 from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
-from .connections.connections import Connections
-from .connections.reporter import ConnectionReporter
 from .fleet import JournalPort
-from .process.metrics import Metrics
-from .reconciler import Reconciler
-from .stores import Stores, uid_of
-from .work_queue import Key, WorkQueue
+from .stores import uid_of
+from .work_queue import Key
+
+if TYPE_CHECKING:
+    from .assembly import Assembly
 
 log = logging.getLogger(__name__)
-
-
-class Parts(Protocol):
-    """The parts of a process that a change concerns; asked for at each call, because every term makes its queues again.
-
-    `is_active` is True while rounds may begin here.
-    """
-
-    is_active: bool
-    metrics: Metrics
-    stores: Stores
-    nodes: NodeStore
-    pods: PodStore
-    connections: Connections
-    reconciler: Reconciler
-    connection_reporter: ConnectionReporter
-    queue: WorkQueue
-    connection_queue: WorkQueue
 
 
 class Listener:
@@ -55,7 +35,7 @@ class Listener:
     journal: records pods; None: there is none.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Assembly) -> None:
         self.journal: JournalPort | None = None
         self._parts = parts
         self._stores = parts.stores
