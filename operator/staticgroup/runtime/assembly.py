@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,7 +17,7 @@ from ..kube.nodes.store import NodeStore
 from ..kube.pods.position import WatchPosition
 from ..kube.pods.store import PodStore
 from ..kube.transport import Transport
-from .connections import Connections
+from .connections.connections import Connections
 from .connections.reporter import ConnectionReporter
 from .connections.topic_sizes import TopicSizes
 from .executor import Executor
@@ -47,7 +47,7 @@ class Sources:
     rng: random.Random = field(default_factory=random.SystemRandom)
 
 
-class Assembly(ABC):
+class Assembly:
     """The parts.
 
     Parameters
@@ -66,6 +66,12 @@ class Assembly(ABC):
         kafka: KioGateway | None = None, journal_sinks: Sinks | None = None,
     ) -> None:
         self.is_active = False
+        self.reached = asyncio.Event()
+        """Set once the API server has answered and the Lease was read: a later LIST is as new as its position."""
+        self._term: asyncio.Task[None] | None = None
+        self._term_began_s = 0.0
+        self._resumed: WatchPosition | None = None
+        self._one_term = asyncio.Lock()
         self.settings = settings
         self.sources = sources = sources or Sources()
         self.metrics = Metrics(lease=f"{settings.namespace}/{settings.lease_name}")
@@ -75,10 +81,16 @@ class Assembly(ABC):
             transport, instance=settings.identity, now_s=sources.now_s, secret_label=settings.secret_label
         )
         self.kafka = kafka or KioGateway(rng=sources.rng, clock=sources.monotonic_s, now_s=sources.now_s)
-        self.nodes = NodeStore(
-            on_change=self.listener.node_changed, now_s=sources.now_s
+        self.nodes = NodeStore(on_change=self.listener.node_changed, now_s=sources.now_s)
+        self.connections = Connections(
+            kube=self.kube,
+            stores=self.stores,
+            monotonic_s=sources.monotonic_s,
+            max_age_s=settings.secret_max_age_s,
+            allow_loopback=settings.allow_loopback,
+            shared=SharedCredentials(tokens_path=settings.tokens_path, aws_msk_iam=settings.aws_msk_iam),
+            own_namespace=settings.namespace,
         )
-        self.connections = self._connections()
         self.journal = journal_of(
             settings,
             stores=self.stores,
@@ -90,58 +102,54 @@ class Assembly(ABC):
         )
         self.listener.journal = self.journal
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
-        self.pods = self._pod_store(transport)
+        self.pods = PodStore(
+            transport,
+            self.listener.pod_hooks(),
+            rng=sources.rng,
+            now_s=sources.now_s,
+            clock_s=sources.monotonic_s,
+            scopes=settings.watch_namespaces or ("",),
+            barrier_patience_s=settings.barrier_patience_s,
+            relist_interval_s=settings.relist_s,
+        )
         self.outage = transport.outage
         self.outage.on_end = self._outage_ended
-        self.injection = self._injection()
+        self.injection = Injection(
+            self.kube,
+            policy_name=settings.policy_name,
+            webhook_name=settings.webhook_name,
+            is_outage=lambda: self.outage.is_on,
+            on_change=self.listener.request_all_rounds,
+        )
         self.informers = Informers(
             transport, self.listener, self.stores, self.nodes, settings, rng=sources.rng, clock_s=sources.monotonic_s
         )
-        self.lease = self._active_lease(transport)
-        self.reconciler = self._reconciler(lambda: transport.clock_ahead_s)
-        self.connection_reporter = self._connection_reporter()
-        self.queue, self.connection_queue = self._queues()
-
-    def _connections(self) -> Connections:
-        return Connections(
-            kube=self.kube,
-            stores=self.stores,
-            monotonic_s=self.sources.monotonic_s,
-            max_age_s=self.settings.secret_max_age_s,
-            allow_loopback=self.settings.allow_loopback,
-            shared=SharedCredentials(tokens_path=self.settings.tokens_path, aws_msk_iam=self.settings.aws_msk_iam),
-            own_namespace=self.settings.namespace,
+        self.lease = ActiveLease(
+            transport,
+            LeaseSettings(
+                namespace=settings.namespace,
+                name=settings.lease_name,
+                lease_duration_s=settings.lease_duration_s,
+                renew_deadline_s=settings.lease_renew_deadline_s,
+                retry_period_s=settings.lease_retry_s,
+                is_election_enabled=settings.leader_election,
+            ),
+            identity=settings.identity,
+            position=self._lease_position,
+            clock_s=sources.monotonic_s,
+            now_s=sources.now_s,
+            on_went_back=self.pods.begin_anew,
         )
-
-    def _connection_reporter(self) -> ConnectionReporter:
-        return ConnectionReporter(
+        self.reconciler = self._reconciler(lambda: transport.clock_ahead_s)
+        self.connection_reporter = ConnectionReporter(
             kube=self.kube,
             kafka=self.kafka,
             stores=self.stores,
             connections=self.connections,
             may_write=self._may_write,
-            now_s=self.sources.now_s,
+            now_s=sources.now_s,
         )
-
-    def _injection(self) -> Injection:
-        return Injection(
-            self.kube,
-            policy_name=self.settings.policy_name,
-            webhook_name=self.settings.webhook_name,
-            is_outage=lambda: self.outage.is_on,
-            on_change=self.listener.request_all_rounds,
-        )
-
-    def _active_lease(self, transport: Transport) -> ActiveLease:
-        return ActiveLease(
-            transport,
-            self._lease_settings(),
-            identity=self.settings.identity,
-            position=self._lease_position,
-            clock_s=self.sources.monotonic_s,
-            now_s=self.sources.now_s,
-            on_went_back=self.pods.begin_anew,
-        )
+        self.queue, self.connection_queue = self._queues()
 
     def _queues(self) -> tuple[WorkQueue, WorkQueue]:
         """Make the queues of one term: what an earlier term wanted is not done in a later one."""
@@ -158,28 +166,6 @@ class Assembly(ABC):
                 concurrency=CONNECTION_CONCURRENCY,
                 deadline_s=self.settings.round_deadline_s,
             ),
-        )
-
-    def _pod_store(self, transport: Transport) -> PodStore:
-        return PodStore(
-            transport,
-            self.listener.pod_hooks(),
-            rng=self.sources.rng,
-            now_s=self.sources.now_s,
-            clock_s=self.sources.monotonic_s,
-            scopes=self.settings.watch_namespaces or ("",),
-            barrier_patience_s=self.settings.barrier_patience_s,
-            relist_interval_s=self.settings.relist_s,
-        )
-
-    def _lease_settings(self) -> LeaseSettings:
-        return LeaseSettings(
-            namespace=self.settings.namespace,
-            name=self.settings.lease_name,
-            lease_duration_s=self.settings.lease_duration_s,
-            renew_deadline_s=self.settings.lease_renew_deadline_s,
-            retry_period_s=self.settings.lease_retry_s,
-            is_election_enabled=self.settings.leader_election,
         )
 
     def _reconciler(self, clock_ahead_s: Callable[[], float]) -> Reconciler:
@@ -239,18 +225,24 @@ class Assembly(ABC):
 
     # what the parts ask the operator ------------------------------------------------------------------------------
 
-    @abstractmethod
     def _may_write(self) -> bool:
-        """True while this process may write."""
+        """True while rounds make sense: none can end well, and each would complain, while the API server is away."""
+        return self.is_active and not self.outage.is_on and self.lease.holds()
 
-    @abstractmethod
     def _writer(self) -> Writer | None:
         """Return as whom a status is written; None without leader election, or while the Lease is not held."""
+        held = self.lease.holding if self.settings.leader_election else None
+        return Writer(lease_uid=held.lease_uid, lease_transitions=held.transitions) if held is not None else None
 
-    @abstractmethod
     def _lease_position(self) -> WatchPosition | None:
-        """Return what the Lease may say of the watch; None keeps what it says."""
+        """Return what the Lease may say of the watch; None, which keeps it, until this replica has taken over."""
+        if not self.is_active:
+            return None
+        return self.pods.lease_position(self.reconciler.memories.unstored_since_s(self._term_began_s))
 
-    @abstractmethod
     def _outage_ended(self) -> None:
-        """Hear that the API server is back."""
+        """Look at everything at once when the API server is back: what waits for its next try need not."""
+        for informer in self.informers.all:
+            informer.hurry()
+        if self.is_active:
+            self.listener.request_everything()

@@ -12,15 +12,10 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from ..api.resources.memory import Writer
-from ..kafka.gateway import KioGateway
 from ..kube.pods.position import WatchPosition
 from ..kube.problem import KubeProblem
-from ..kube.transport import Transport
-from .assembly import Assembly, Sources
-from .fleet import Sinks
+from .assembly import Assembly
 from .process.informers import list_once
-from .process.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -30,26 +25,7 @@ WIND_DOWN_S = 0.5
 
 
 class Operator(Assembly):
-    """One operator process.
-
-    Parameters
-    ----------
-    transport: connected to the API server.
-    kafka: the gateway to Kafka; None makes the real one.
-    journal_sinks: where the journal goes; None takes what the settings name, which is nothing by default.
-    """
-
-    def __init__(
-        self, settings: Settings, transport: Transport, *, sources: Sources | None = None,
-        kafka: KioGateway | None = None, journal_sinks: Sinks | None = None,
-    ) -> None:
-        super().__init__(settings, transport, sources=sources, kafka=kafka, journal_sinks=journal_sinks)
-        self.reached = asyncio.Event()
-        """Set once the API server has answered and the Lease was read: a later LIST is as new as its position."""
-        self._term: asyncio.Task[None] | None = None
-        self._term_began_s = 0.0
-        self._resumed: WatchPosition | None = None
-        self._one_term = asyncio.Lock()
+    """One operator process, of the parts that `Assembly` makes."""
 
     async def run(self) -> None:
         """Work until cancelled; nothing that the API server does or fails to do ends it."""
@@ -85,20 +61,6 @@ class Operator(Assembly):
             with suppress(TimeoutError):
                 async with asyncio.timeout(WIND_DOWN_S):
                     await asyncio.wait([self._term])
-
-    def _may_write(self) -> bool:
-        """True while rounds make sense: none can end well, and each would complain, while the API server is away."""
-        return self.is_active and not self.outage.is_on and self.lease.holds()
-
-    def _writer(self) -> Writer | None:
-        held = self.lease.holding if self.settings.leader_election else None
-        return Writer(lease_uid=held.lease_uid, lease_transitions=held.transitions) if held is not None else None
-
-    def _lease_position(self) -> WatchPosition | None:
-        """Return what the Lease may say of the watch; None, which keeps it, until this replica has taken over."""
-        if not self.is_active:
-            return None
-        return self.pods.lease_position(self.reconciler.memories.unstored_since_s(self._term_began_s))
 
     def _lease_acquired(self, tasks: asyncio.TaskGroup) -> None:
         log.info("lease acquired", extra={"identity": self.settings.identity})
@@ -152,13 +114,6 @@ class Operator(Assembly):
         self._term_began_s = self.sources.monotonic_s()
         self.is_active = True
         self.listener.request_everything()
-
-    def _outage_ended(self) -> None:
-        """Look at everything at once when the API server is back: what waits for its next try need not."""
-        for informer in self.informers.all:
-            informer.hurry()
-        if self.is_active:
-            self.listener.request_everything()
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:

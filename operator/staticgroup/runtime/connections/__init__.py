@@ -1,5 +1,1 @@
 """KafkaConnections: the Secrets that they name, read again when they rotate, and a status that says if they work."""
-
-from .connections import Connections
-
-__all__ = ["Connections"]
