@@ -18,12 +18,10 @@ from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
-from .connections import Connections
-from .connections.connections import may_use
+from .connections.connections import Connections, may_use
 from .memory.memory import Memory
 from .narrator import Narrator
-from .stores import Stores, connection_of
-from .work_queue import Key
+from .stores import Stores
 
 
 @dataclass(slots=True, kw_only=True)
@@ -33,7 +31,7 @@ class Executor:
     Parameters
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
-    note_problem: called with a Kafka problem and the KafkaConnection that has it.
+    note_problem: see `Gatherer.note_problem`.
     now_s: seconds since the Unix epoch.
     """
 
@@ -42,7 +40,7 @@ class Executor:
     connections: Connections
     narrator: Narrator
     may_write: Callable[[], bool]
-    note_problem: Callable[[Key, KafkaProblem], None]
+    note_problem: Callable[[StaticGroup, KafkaProblem], None]
     now_s: Callable[[], float]
 
     async def execute(
@@ -80,7 +78,7 @@ class Executor:
         found = await self.kafka.rebalance(settings, action.group_id, action.assignor)
         if isinstance(found, KafkaProblem):
             memory.history = before  # nobody has joined
-            self.note_problem(connection_of(group.spec, group.metadata.namespace), found)
+            self.note_problem(group, found)
             return replace(executed, rebalance_problem=found), decided
         await self.narrator.rebalanced(group, action, found)
         return replace(executed, rebalance=found), replace(decided, history=memory.history)
@@ -94,12 +92,11 @@ class Executor:
             return executed, decided
         problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
         if problem is not None:
-            self.note_problem(connection_of(group.spec, group.metadata.namespace), problem)
+            self.note_problem(group, problem)
         record = decided.history.group_config.sent(write, problem, self.now_s())
         memory.history = replace(decided.history, group_config=record)
         memory.bounds_read_at_s = float("-inf")  # what holds now is to be seen
-        self.narrator.group_config(group, write, problem)
-        await self.narrator.group_config_refused(group, problem)
+        await self.narrator.group_config(group, write, problem)
         return replace(executed, group_config_problem=problem), replace(decided, history=memory.history)
 
     async def _release(
@@ -127,7 +124,7 @@ class Executor:
             remember(ReleaseOutcome.RETRY)
             raise
         if not isinstance(answer, ReleaseResult):
-            self.note_problem(connection_of(group.spec, group.metadata.namespace), answer)
+            self.note_problem(group, answer)
             return replace(executed, release_problem=answer), decided
         executed = remember(answer.outcome)
         decided = replace(decided, history=memory.history)
@@ -161,7 +158,7 @@ class Executor:
             raise
         now_s = self.now_s()
         if isinstance(answer, KafkaProblem):
-            self.note_problem(connection_of(group.spec, group.metadata.namespace), answer)
+            self.note_problem(group, answer)
             return Executed(removals=(), problem=answer), decided
         executed = Executed(removals=action.removals, outcomes=tuple(answer.outcomes))
         # remembered and reported before the next await, where the round may be cut

@@ -40,7 +40,6 @@ from .memory.pace import PlanInputs
 from .process.metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores, connection_of
-from .work_queue import Key
 
 BOUNDS_MAX_AGE_S = 300.0
 """Bounds are static broker properties; a group's own setting may change, so they are read again now and then."""
@@ -97,22 +96,21 @@ class Gatherer:
 
     async def describe(self, group: StaticGroup, spec: StaticGroupSpec) -> Described:
         """Describe the Kafka group, which comes before all else."""
-        namespace = group.metadata.namespace
         settings = await self.connections.settings_for(group)
         at_s, monotonic_s = self.now_s(), self.monotonic_s()
         found: GroupView | KafkaProblem = (
             settings if isinstance(settings, KafkaProblem) else await self.kafka.describe(settings, spec.group_id)
         )
         if isinstance(found, KafkaProblem):
-            self.note_problem(connection_of(spec, namespace), found)
+            self.note_problem(group, found)
         took_s = self.monotonic_s() - monotonic_s
         return Described(settings=settings, group=found, at_s=at_s, monotonic_s=monotonic_s, took_s=took_s)
 
-    def note_problem(self, connection_key: Key, problem: KafkaProblem) -> None:
-        """Count a problem, and read the settings of a connection again that may be wrong."""
+    def note_problem(self, group: StaticGroup, problem: KafkaProblem) -> None:
+        """Count a problem, and read the settings of the StaticGroup's connection again if they may be wrong."""
         self.metrics.kafka_problems.labels(problem.kind.value).inc()
         if problem.kind in _OF_SETTINGS:
-            self.connections.distrust(connection_key)
+            self.connections.distrust(connection_of(group.spec, group.metadata.namespace))
 
     def shows_the_same(
         self, group: StaticGroup, spec: StaticGroupSpec, memory: Memory, described: Described, last: PlanInputs

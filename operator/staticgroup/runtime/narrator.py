@@ -39,9 +39,8 @@ class _Posted:
 
     held: frozenset[tuple[str, str]] = frozenset()
     ready: tuple[str, str] | None = None
-    refused: str = ""
-    config_refused: str = ""
-    unread: tuple[str, ...] = ()
+    causes: dict[str, object] = field(default_factory=dict)
+    """Of the warnings that hold on, by their reason."""
 
 
 @dataclass(slots=True)
@@ -134,8 +133,8 @@ class Narrator:
             message = f"Asked group {group.spec.group_id} to rebalance, because nobody read {topics}; {answer}"
         await self._post(group, "Normal", "GroupRebalanced", message)
 
-    def group_config(self, group: StaticGroup, write: GroupConfigWrite, problem: KafkaProblem | None) -> None:
-        """Audit a change of the group's settings, with the brokers' answer."""
+    async def group_config(self, group: StaticGroup, write: GroupConfigWrite, problem: KafkaProblem | None) -> None:
+        """Audit a change of the group's settings with the brokers' answer, and post a refusal once for each cause."""
         _audit(
             group,
             "group config change",
@@ -143,13 +142,8 @@ class Narrator:
             values=dict(write.values),
             before_ms=write.before_ms,
         )
-
-    async def group_config_refused(self, group: StaticGroup, problem: KafkaProblem | None) -> None:
-        """Post an Event when the group's session timeout could not be set, once for each cause."""
-        posted = self._of(group)
-        before, posted.config_refused = posted.config_refused, problem.kind.value if problem is not None else ""
-        if problem is not None and before != posted.config_refused:
-            await self._post(group, "Warning", "GroupConfigRefused", problem.message)
+        cause, message = (problem.kind, problem.message) if problem is not None else (None, "")
+        await self._lasting(group, "GroupConfigRefused", cause, message)
 
     async def round(
         self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus
@@ -161,7 +155,9 @@ class Narrator:
         before: as it was last written. What cannot be written is posted all the same, so what was posted is remembered.
         """
         await self._held(group, decided)
-        await self._unread(group, decided, after)
+        unread = decided.topics.unread
+        message = next((c.message for c in after.conditions if c.type == ConditionType.CONSUMING), "")
+        await self._lasting(group, "TopicsUnread", unread.topics if unread is not None else None, message)
         await self._flipped(group, before, after)
         members = after.members.model_dump(by_alias=False) if after.members is not None else {}
         self.metrics.show(
@@ -191,13 +187,14 @@ class Narrator:
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
 
-    async def _unread(self, group: StaticGroup, decided: Plan, after: StaticGroupStatus) -> None:
-        """Post that nobody reads some topics, and what follows, once for each change."""
-        posted, unread = self._of(group), decided.topics.unread
-        before, posted.unread = posted.unread, unread.topics if unread is not None else ()
-        if posted.unread and posted.unread != before:
-            message = next((c.message for c in after.conditions if c.type == ConditionType.CONSUMING), "")
-            await self._post(group, "Warning", "TopicsUnread", message)
+    async def _lasting(self, group: StaticGroup, reason: str, cause: object, message: str) -> None:
+        """Post a warning once for each cause; after a time without any, the same cause is news again."""
+        causes = self._of(group).causes
+        before = causes.pop(reason, None)
+        if cause:
+            causes[reason] = cause
+        if cause and cause != before:
+            await self._post(group, "Warning", reason, message)
 
     async def _flipped(self, group: StaticGroup, before: StaticGroupStatus | None, after: StaticGroupStatus) -> None:
         """Post Ready when its status or reason changed, once; a state that is not known yet is not posted."""
@@ -214,16 +211,9 @@ class Narrator:
         await self._post(group, "Warning" if is_bad else "Normal", new.reason, new.message)
 
     async def status(self, group: StaticGroup, refusal: StatusRefusal | None) -> None:
-        """Post an Event when the status cannot be written, once for each cause.
-
-        Parameters
-        ----------
-        refusal: of the last write; None when there is none, after which the same cause would be news again.
-        """
-        posted = self._of(group)
-        before, posted.refused = posted.refused, refusal.problem.kind.value if refusal is not None else ""
-        if refusal is not None and before != posted.refused:
-            await self._post(group, "Warning", "StatusRefused", refusal.text)
+        """Post an Event when the status cannot be written, once for each cause."""
+        cause, message = (refusal.problem.kind, refusal.text) if refusal is not None else (None, "")
+        await self._lasting(group, "StatusRefused", cause, message)
 
     def forget(self, key: Key) -> None:
         """Drop what was posted of a StaticGroup that is gone."""
