@@ -97,7 +97,7 @@ class Reconciler:
                 await self._write(group, with_memory(memory.status, remembered), memory, revision)
         memory.is_unfinished = True
         if group.spec.mode is Mode.SUSPENDED:
-            result = await self._report_suspended(key, group, memory)
+            result = await self._report_suspended(group, memory)
         else:
             result = await self._round(key, group, memory, started_s)
         memory.is_unfinished = False
@@ -121,7 +121,7 @@ class Reconciler:
             self.journal.round(
                 key, spec=spec, snapshot=snapshot, plan=decided, executed=executed, before=before, began_s=began_s
             )
-        written = await self.report(key, group, spec, snapshot, decided, executed, memory, revision)
+        written = await self._report(group, spec, snapshot, decided, executed, memory, revision)
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
@@ -210,11 +210,8 @@ class Reconciler:
         snapshot, _ = await self.gatherer.gather(group, spec, memory, await self.gatherer.describe(group, spec))
         return spec, snapshot
 
-    # report ----------------------------------------------------------------------------------------------------
-
-    async def report(
+    async def _report(
         self,
-        key: Key,
         group: StaticGroup,
         spec: StaticGroupSpec,
         snapshot: Snapshot,
@@ -239,7 +236,7 @@ class Reconciler:
         await self.narrator.status(group, memory.refusal)
         return is_written
 
-    async def _report_suspended(self, key: Key, group: StaticGroup, memory: Memory) -> Result:
+    async def _report_suspended(self, group: StaticGroup, memory: Memory) -> Result:
         """Report that nothing is done, but remember who may hold the members, or a later removal would have to wait."""
         now = datetime.fromtimestamp(self.now_s(), tz=UTC)
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
@@ -270,8 +267,6 @@ class Reconciler:
         else:
             memory.distrust_watch()
         return wire_members(group.metadata.namespace, memory.history.members)
-
-    # memory ----------------------------------------------------------------------------------------------------
 
     async def _unusable(self, key: Key) -> Result:
         """Handle a key whose StaticGroup is gone or was stored under a schema that allowed what we cannot read."""

@@ -65,7 +65,6 @@ class Stores:
     workloads: dict[Key, WorkloadView] = field(default_factory=dict)
     by_workload: dict[Key, set[Key]] = field(default_factory=dict)
     by_connection: dict[Key, set[Key]] = field(default_factory=dict)
-    _by_namespace: dict[str, set[Key]] = field(default_factory=dict)
     _workload_of_invalid: dict[Key, Key] = field(default_factory=dict)
     group_id_of_invalid: dict[Key, str] = field(default_factory=dict)
     by_group_id: dict[str, set[Key]] = field(default_factory=dict)
@@ -94,7 +93,6 @@ class Stores:
             if isinstance(name, str):
                 self._workload_of_invalid[key] = (key[0], name)
                 self.by_workload.setdefault((key[0], name), set()).add(key)
-                self._by_namespace.setdefault(key[0], set()).add(key)
             return True
         self._unlink_invalid(key)
         self.group_uids[key] = uid_of(body)
@@ -107,7 +105,6 @@ class Stores:
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
         self.by_connection.setdefault(connection_of(group.spec, key[0]), set()).add(key)
         self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
-        self._by_namespace.setdefault(key[0], set()).add(key)
         if before is None or was_invalid:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
@@ -124,7 +121,6 @@ class Stores:
         self.invalid_groups.pop(key, None)
         self._namings.pop(key, None)
         self._unlink_invalid(key)
-        _discard(self._by_namespace, key[0], key)
         group = self.groups.pop(key, None)
         if group is not None:
             self._unlink(key, group)

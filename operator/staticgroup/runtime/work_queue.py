@@ -53,7 +53,6 @@ class _Entry:
     failures: int = 0
     backs_off_until: float = 0.0
     timer: asyncio.TimerHandle | None = None
-    due_at: float = 0.0
     late_timer: asyncio.TimerHandle | None = None
 
 
@@ -66,10 +65,6 @@ class Result:
 
 
 Work = Callable[[Key], Awaitable[Result]]
-
-
-def _own_lane(key: Key) -> Key:
-    return key
 
 
 @dataclass(slots=True)
@@ -87,7 +82,7 @@ class WorkQueue:
 
     work: Work
     concurrency: int = 16
-    lane_of: Callable[[Key], Key] = _own_lane
+    lane_of: Callable[[Key], Key] = lambda key: key
     deadline_s: float | None = None
     on_given_up: Callable[[Key], None] | None = None
     _entries: dict[Key, _Entry] = field(default_factory=dict)
@@ -141,10 +136,9 @@ class WorkQueue:
             self._add_at(key, entry, asyncio.get_running_loop().time() + delay_s)
 
     def _add_at(self, key: Key, entry: _Entry, due_at: float) -> None:
-        if self._is_waiting(key) or (entry.timer is not None and entry.due_at <= due_at):
+        if self._is_waiting(key) or (entry.timer is not None and entry.timer.when() <= due_at):
             return
         self._cancel_timer(entry)
-        entry.due_at = due_at
         entry.timer = asyncio.get_running_loop().call_at(due_at, self._enqueue, key)
 
     def forget(self, key: Key) -> None:

@@ -170,7 +170,7 @@ SHELL = (
         "later delay wins over an earlier one",
         "runtime/work_queue.py",
         QUEUE,
-        (" or (entry.timer is not None and entry.due_at <= due_at)", ""),
+        (" or (entry.timer is not None and entry.timer.when() <= due_at)", ""),
     ),
     mutant(
         "round without an end",
