@@ -61,7 +61,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> list[tuple[float, list[str]]]:
         if rested:
             changes = memory.change_count
             other = await differences(self, key, group, memory)
-            if memory.change_count == changes and self.memories.known(key) is memory:
+            if memory.change_count == changes and self.memories._by_key.get(key) is memory:
                 seen.append((self.monotonic_s(), other))
         return result
 

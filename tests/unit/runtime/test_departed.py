@@ -119,7 +119,7 @@ async def test_every_member_that_a_plan_finds_departed_has_a_chain() -> None:
     world = await scaled_down()
     group = StaticGroup.model_validate(world.kube.objects[(names.STATIC_GROUP_PLURAL, *KEY)])
     spec, snapshot = await world.reconciler.snapshot_of(group)
-    memory = world.reconciler.memories.known(KEY)
+    memory = world.reconciler.memories._by_key.get(KEY)
     assert memory is not None
     table = plan(spec, snapshot, memory.history, world.now_s).table
     assert table is not None

@@ -42,7 +42,7 @@ def first_ids(world: OperatorWorld) -> str:
 
 def both_in_force(world: OperatorWorld) -> None:
     """Remember both templates, as an operator did that let the later one follow."""
-    memory = world.reconciler.memories.known(KEY)
+    memory = world.reconciler.memories._by_key.get(KEY)
     assert memory is not None
     before = memory.history.injected
     assert before is not None

@@ -225,14 +225,14 @@ async def test_a_status_that_is_known_twice_is_kept_once() -> None:
     spec = world.stores.groups[KEY].spec
     world.stores.put_group(KEY, world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY])
     await world.round()
-    memory = world.reconciler.memories.known(KEY)
+    memory = world.reconciler.memories._by_key.get(KEY)
     assert memory is not None
     assert memory.status is world.stores.groups[KEY].status
     assert world.stores.groups[KEY].spec is spec is memory.spec
 
     world.reconciler.memories.forget_all()  # as a new process: the watch has shown it, and it is read
     await world.round()
-    memory = world.reconciler.memories.known(KEY)
+    memory = world.reconciler.memories._by_key.get(KEY)
     assert memory is not None
     assert memory.status is world.stores.groups[KEY].status
     assert memory.status == StaticGroupStatus.from_wire(world.kube.objects[names.STATIC_GROUP_PLURAL, *KEY]["status"])

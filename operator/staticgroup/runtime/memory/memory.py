@@ -208,10 +208,6 @@ class Memories:
         )
         return memory
 
-    def known(self, key: Key) -> Memory | None:
-        """Return the memory of a StaticGroup as it is; None before its first round in this process."""
-        return self._by_key.get(key)
-
     def mark_changed(self, key: Key) -> None:
         """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""
         memory = self._by_key.get(key)

@@ -116,15 +116,6 @@ def due(known: Material | None, names: Sequence[str], *, now_s: float, trusted_f
     return replace(known, authorities=holding) if holding != known.authorities else None
 
 
-def is_trusted(certificate: bytes, bundle: bytes) -> bool:
-    """Return whether one of the authorities of a bundle signed a certificate; both in PEM."""
-    try:
-        shown = x509.load_pem_x509_certificate(certificate)
-        return any(_is_signed_by(shown, authority) for authority in x509.load_pem_x509_certificates(bundle))
-    except ValueError:
-        return False
-
-
 def _is_signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)

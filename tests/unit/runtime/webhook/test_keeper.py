@@ -7,8 +7,9 @@ import pytest
 
 from staticgroup.kube.problem import KubeProblem, problem_of
 from staticgroup.kube.webhook_objects import Configured, StoredEntries
-from staticgroup.runtime.webhook.certificates import CERTIFICATE, KEY, is_trusted
+from staticgroup.runtime.webhook.certificates import CERTIFICATE, KEY
 from staticgroup.runtime.webhook.keeper import Keeper
+from support.trust import is_trusted
 
 NAMES = ("one.system.svc", "two.system.svc")
 DAY_S = 86_400.0
