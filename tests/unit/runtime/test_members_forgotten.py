@@ -72,7 +72,7 @@ async def test_pod_that_is_lost_in_a_round_that_is_cut_before_the_status_is_writ
         raise TimeoutError
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(reconciler), "report", cut)
+        patched.setattr(type(reconciler), "_report", cut)
         with pytest.raises(TimeoutError):
             await world.look()
     assert reconciler.memories.unstored_since_s(0.0) is not None, "the stored position waits"
