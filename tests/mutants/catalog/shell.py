@@ -213,7 +213,7 @@ SHELL = (
         "rotated Secret not picked up",
         "runtime/connections/connections.py",
         ROUNDS,
-        ("and self.monotonic_s() - known.read_at_s < self.max_age_s\n", "and True\n"),
+        (" and self.monotonic_s() - read_at_s < self.max_age_s:\n", ":\n"),
     ),
     mutant(
         "refused login keeps the old Secret",

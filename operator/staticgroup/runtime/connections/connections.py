@@ -29,20 +29,11 @@ RETIRED_MAX = 64
 
 
 @dataclass(slots=True)
-class _Read:
-    """One Secret as read; None content means that it does not exist."""
-
-    content: Mapping[str, bytes] | None
-    read_at_s: float
-
-
-@dataclass(slots=True)
 class Connections:
     """Resolve connections to settings.
 
     Parameters
     ----------
-    monotonic_s: a clock that never goes back.
     max_age_s: how long a read Secret is used.
     allow_loopback: whether a KafkaConnection may allow itself brokers at loopback and link-local addresses.
     shared: tokens and AWS identities that namespaces may log in with.
@@ -56,7 +47,8 @@ class Connections:
     allow_loopback: bool = False
     shared: SharedCredentials = field(default_factory=SharedCredentials)
     own_namespace: str = ""
-    _secrets: dict[Key, _Read] = field(default_factory=dict)
+    _secrets: dict[Key, tuple[Mapping[str, bytes], float]] = field(default_factory=dict)
+    """Each with the time when it was read, monotonic seconds."""
     _locks: dict[Key, asyncio.Lock] = field(default_factory=dict)
     _resolved: dict[Key, ConnectionSettings] = field(default_factory=dict)
     _made_of: dict[Key, tuple[Connection, Mapping[str, Mapping[str, bytes]]]] = field(default_factory=dict)
@@ -124,17 +116,13 @@ class Connections:
     async def _secret(self, key: Key) -> Mapping[str, bytes] | KubeProblem | None:
         """Return a Secret's content, read at most every `max_age_s`; None when it does not exist."""
         async with self._locks.setdefault(key, asyncio.Lock()):
-            known = self._secrets.get(key)
-            if (
-                known is not None
-                and self.monotonic_s() - known.read_at_s < self.max_age_s
-                and known.content is not None
-            ):
-                return known.content
+            known, read_at_s = self._secrets.get(key, (None, 0.0))
+            if known is not None and self.monotonic_s() - read_at_s < self.max_age_s:
+                return known
+            self._secrets.pop(key, None)
             content = await self.kube.read_secret(*key)
-            if isinstance(content, KubeProblem):
-                return content
-            self._secrets[key] = _Read(content=content, read_at_s=self.monotonic_s())
+            if content is not None and not isinstance(content, KubeProblem):
+                self._secrets[key] = content, self.monotonic_s()
             return content
 
     def distrust(self, key: Key) -> None:

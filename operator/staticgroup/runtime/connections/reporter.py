@@ -55,7 +55,8 @@ class ConnectionReporter:
             if not self.may_write():
                 return Result(failed=True)
             self._unsure.add(uid)  # until the answer is there, the API server may hold either
-            written = await self.kube.apply_status(plural_of(key), key[0], key[1], uid, status.to_wire())
+            plural = names.KAFKA_CONNECTION_PLURAL if key[0] else names.CLUSTER_KAFKA_CONNECTION_PLURAL
+            written = await self.kube.apply_status(plural, *key, uid, status.to_wire())
             if isinstance(written, KubeProblem):
                 return Result(failed=True)
             self._unsure.discard(uid)
@@ -91,11 +92,6 @@ class ConnectionReporter:
             cluster_id=cluster_id,
             brokers=brokers,
         )
-
-
-def plural_of(key: Key) -> str:
-    """Return the resource of a connection by (namespace, name): one without a namespace is of the whole cluster."""
-    return names.KAFKA_CONNECTION_PLURAL if key[0] else names.CLUSTER_KAFKA_CONNECTION_PLURAL
 
 
 def _readable(reported: str | None) -> str | None:

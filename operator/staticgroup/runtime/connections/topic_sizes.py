@@ -24,12 +24,7 @@ class _Known:
 
 @dataclass(slots=True)
 class TopicSizes:
-    """The partitions of topics, by connection.
-
-    Parameters
-    ----------
-    monotonic_s: a clock that never goes back.
-    """
+    """The partitions of topics, by connection."""
 
     kafka: KioGateway
     monotonic_s: Callable[[], float]
