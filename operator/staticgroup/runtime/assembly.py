@@ -52,7 +52,6 @@ class Assembly:
 
     Parameters
     ----------
-    transport: connected to the API server.
     kafka: the gateway to Kafka; None makes the real one.
     journal_sinks: where the journal goes; None takes what the settings name, which is nothing by default.
 
@@ -100,7 +99,6 @@ class Assembly:
             now_s=sources.now_s,
             sinks=journal_sinks,
         )
-        self.listener.journal = self.journal
         self.recommendations = recommendations_of(settings, metrics=self.metrics, now_s=sources.now_s)
         self.pods = PodStore(
             transport,

@@ -13,7 +13,6 @@ from ..core.evidence.pod import PodVersion
 from ..kube.pods.store import PodStoreHooks
 from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
-from .fleet import JournalPort
 from .stores import uid_of
 from .work_queue import Key
 
@@ -29,14 +28,9 @@ class Listener:
     Parameters
     ----------
     parts: read at each call, because every term makes its queues again.
-
-    Attributes
-    ----------
-    journal: records pods; None: there is none.
     """
 
     def __init__(self, parts: Assembly) -> None:
-        self.journal: JournalPort | None = None
         self._parts = parts
         self._stores = parts.stores
 
@@ -125,12 +119,12 @@ class Listener:
             self._request_rounds(self._stores.groups_of_workload(*key))
 
     def _pod_seen(self, version: PodVersion) -> None:
-        if self.journal is not None:
-            self.journal.pod_seen(version)
+        if self._parts.journal is not None:
+            self._parts.journal.pod_seen(version)
 
     def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        if self.journal is not None:
-            self.journal.pod_changed(namespace, pod_name, self._parts.pods)
+        if self._parts.journal is not None:
+            self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
         self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name))
 
     def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:
