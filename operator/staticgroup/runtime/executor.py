@@ -31,7 +31,6 @@ class Executor:
     Parameters
     ----------
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
-    note_problem: see `Gatherer.note_problem`.
     now_s: seconds since the Unix epoch.
     """
 

@@ -23,12 +23,7 @@ IDLE_S = 0.1
 
 
 def register(registry: kopf.OperatorRegistry, operator: Operator, *, end: Callable[[], Awaitable[None]]) -> None:
-    """Register every handler on a registry of its own.
-
-    Parameters
-    ----------
-    end: ends what `operator` does, in good order.
-    """
+    """Register every handler on a registry of its own; `end` ends what `operator` does, in good order."""
     informers = operator.informers
 
     @kopf.on.startup(registry=registry)

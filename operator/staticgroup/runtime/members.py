@@ -96,14 +96,9 @@ class SightGatherer:
     ) -> tuple[Suspect, ...]:  # fmt: skip
         """Return the suspects whose machines may be gone, each by a consistent read of its Node.
 
-        Parameters
-        ----------
-        since_s: since when the pod watch has been whole, seconds since the Unix epoch.
-
-        Notes
-        -----
-        A pod that was gone before the watch began may have been forgotten, together with its Node, by a restored etcd.
-        The store only says where a read is worth it: its watch may be behind that of pods.
+        A pod that was gone before the watch began, at `since_s` in seconds since the Unix epoch, may have been
+        forgotten, together with its Node, by a restored etcd. The store only says where a read is worth it: its watch
+        may be behind that of pods.
         """
         absent = []
         new = (s for s in doubtful if s.case not in members.taken_in)  # the pod store never forgets an unseen end

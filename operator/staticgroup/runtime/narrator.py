@@ -1,8 +1,4 @@
-"""Post Events, write audit lines and set gauges.
-
-Every removal leaves one audit line and one Event with its evidence. Held removals and flipped conditions are posted
-when they appear, not every round.
-"""
+"""Post Events, write audit lines and set gauges; what lasts is posted when it appears, not every round."""
 
 from __future__ import annotations
 

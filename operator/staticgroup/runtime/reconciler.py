@@ -2,9 +2,8 @@
 
 The plan is made on the frozen snapshot that was gathered in the order that makes a removal safe (`gather`), and the
 removal carries the member.id of step 1, so whatever happens in between is answered FENCED_INSTANCE_ID.
-Every round starts at *gather*: crash anywhere, start again, reach the same end. A round may also be cut at any await,
-when its deadline has passed: what it remembers is replaced right after the answer that it rests on, and an answer that
-did not come counts as unknown.
+Every round starts at *gather*: crash anywhere, start again, reach the same end. It may also be cut at any await, when
+its deadline has passed (`executor`).
 """
 
 from __future__ import annotations

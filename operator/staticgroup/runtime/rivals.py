@@ -186,9 +186,7 @@ def _named(keys: Iterable[Key]) -> tuple[str, ...]:
 def _rank(group: StaticGroup, wanted: Iterable[IdScheme]) -> tuple[int, float, str]:
     """Return the place of a StaticGroup among those that make the same id; the lowest keeps it.
 
-    Parameters
-    ----------
-    wanted: what another one would issue; a StaticGroup that injects such ids keeps them, also if it now wants others.
+    One that injects what another would issue, as `wanted` says, keeps it, also if it wants other ids by now.
     """
     spec, created = group.spec, group.metadata.creation_timestamp
     injected = group.status.injected if group.status is not None else None

@@ -1,8 +1,8 @@
 """A keyed work queue: events only ask for a round, and the queue decides when it runs.
 
 One key is one StaticGroup. No two rounds of a key run at once; adding it while one runs means one more afterwards.
-Failures back off per key from 1 s to 1 min. The number of concurrent rounds and the time of each are bounded, and
-`turns.py` chooses the next. The shape is controller-runtime's and client-go's workqueue; the clock is the event loop's.
+Failures back off per key, the time of each round is bounded, and `turns.py` chooses the next. The shape is
+controller-runtime's and client-go's workqueue; the clock is the event loop's.
 """
 
 from __future__ import annotations

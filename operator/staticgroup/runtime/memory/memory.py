@@ -149,7 +149,6 @@ class Memories:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     holding: under which holding of the Lease this replica writes; None without leader election.
     still_holds: asks the API server whether that holding is the present one, where a status names a later one.
-    monotonic_s: a clock that never goes back.
     """
 
     kube: KubeGateway
@@ -288,10 +287,6 @@ class Memories:
         Parameters
         ----------
         revision: of the round; noted if the API server has everything that was remembered after it.
-
-        Notes
-        -----
-        A status that is not written yet may wait for its time (`Memory.due_s`).
         """
         is_there = (status == memory.status and not memory.must_write) or await self._write(key, memory, status)
         before = memory.status

@@ -1,15 +1,10 @@
 """When a round need not plan, and when a status is written: at once, in turn, a moment later, or again after a refusal.
 
-* A plan is a function of spec, snapshot, history and time. An idle StaticGroup is described every half minute and stays
-  the same for days, so it is planned only every few minutes, and at once when anything was marked as changed.
-* A status that somebody waits for is written at once.
-* In a roll of thousands of pods each join changes a status. Writes that only show progress share a rate, so that the
-  API server gets at most two writes a second from this operator, renewals of the Lease included. The StaticGroups take
-  turns, and each writes what is true at its turn. A few never wait. While one waits, the position of the pod watch
-  that the Lease keeps waits too.
-* Of many edits of one spec the next are written together a moment later.
-* A refusal needs a person, so it is reported once for each cause. It is tried again with growing pauses, of less than a
-  minute. No answer at all is no refusal: that is tried again like any call.
+A plan is a function of spec, snapshot, history and time, and an idle StaticGroup stays the same for days.
+
+In a roll of thousands of pods each join changes a status. Writes that only show progress share a rate, so that the API
+server gets at most two writes a second from this operator, renewals of the Lease included. The StaticGroups take turns,
+and each writes what is true at its turn. While one waits, the position of the pod watch that the Lease keeps waits too.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ class Injection:
 
     Parameters
     ----------
-    policy_name, webhook_name: of the cluster's objects.
     is_outage: whether the API server is known to be away, which is logged once and not here.
     on_change: is called when one came or went.
     """

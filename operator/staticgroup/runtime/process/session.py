@@ -64,12 +64,7 @@ class InformerAnswer:
 
 
 class Session:
-    """Answer kopf.
-
-    Parameters
-    ----------
-    informers: of everything that kopf has a handler for.
-    """
+    """Answer kopf from the informers of everything that it has a handler for."""
 
     closed = False
 

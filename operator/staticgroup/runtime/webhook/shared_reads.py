@@ -16,12 +16,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class SharedReads(Generic[T]):
-    """Reads by key.
-
-    Parameters
-    ----------
-    read: what is shared; raises nothing.
-    """
+    """Reads by key; `read` raises nothing."""
 
     read: Callable[[str], Awaitable[T]]
     _running: dict[str, asyncio.Task[T]] = field(default_factory=dict)
