@@ -96,7 +96,6 @@ class Stores:
             return True
         self._unlink_invalid(key)
         self.group_uids[key] = uid_of(body)
-        was_invalid = self.invalid_groups.pop(key, None) is not None
         if before is not None:
             self._unlink(key, before)
             if before.spec == group.spec:  # nearly always: each write of a status shows the object anew
@@ -105,7 +104,7 @@ class Stores:
         self.by_workload.setdefault((key[0], group.spec.workload_ref.name), set()).add(key)
         self.by_connection.setdefault(connection_of(group.spec, key[0]), set()).add(key)
         self.by_group_id.setdefault(group.spec.group_id, set()).add(key)
-        if before is None or was_invalid:
+        if before is None:
             return True
         return before.metadata.uid != group.metadata.uid or before.metadata.generation != group.metadata.generation
 
@@ -118,7 +117,6 @@ class Stores:
 
     def _drop_group(self, key: Key) -> None:
         self.group_uids.pop(key, None)
-        self.invalid_groups.pop(key, None)
         self._namings.pop(key, None)
         self._unlink_invalid(key)
         group = self.groups.pop(key, None)
@@ -126,6 +124,7 @@ class Stores:
             self._unlink(key, group)
 
     def _unlink_invalid(self, key: Key) -> None:
+        self.invalid_groups.pop(key, None)
         self.group_id_of_invalid.pop(key, None)
         workload = self._workload_of_invalid.pop(key, None)
         if workload is not None:
