@@ -1,9 +1,9 @@
 """Where everything begins: what kopf calls when the process starts and ends, and whenever an object has changed.
 
-An event goes to the informer of its object's kind, which has it put into a store and has the StaticGroups that it
-concerns marked (listener.py); a queue runs their rounds (work_queue.py, reconciler.py). Pods have a watch of their own
-(kube/pods), because a removal needs to know how far it is. `on.event` is the only decorator of objects here, because it
-writes nothing on them: no finalizer and no annotation of ours can outlive the operator.
+Each handler of an object hands the event to the informer of its kind, which has it put into a store and has the
+StaticGroups that it concerns marked (listener.py); a queue runs their rounds (work_queue.py, reconciler.py). Pods
+have a watch of their own (kube/pods), because a removal needs to know how far it is. `on.event` is the only decorator
+of objects here, because it writes nothing on them: no finalizer and no annotation of ours can outlive the operator.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import aiohttp
 import kopf
 
 from ..api import names
+from ..kube.transport import NAMESPACES, NODES, STATEFULSETS, Resource
 from .operator import Operator
+from .process.informers import CLUSTER_KAFKA_CONNECTIONS, KAFKA_CONNECTIONS, STATIC_GROUPS
 from .process.session import SERVER, Session
 
 IDLE_S = 0.1
@@ -45,9 +47,32 @@ def register(registry: kopf.OperatorRegistry, operator: Operator, *, end: Callab
     async def cleanup(**_: Any) -> None:
         await end()
 
-    async def take(event: Any, param: Any = None, **_: Any) -> None:
-        informers.take(param, event)
+    @kopf.on.event(*_selector(STATIC_GROUPS), registry=registry)
+    async def static_group(event: Any, **_: Any) -> None:
+        informers.take(STATIC_GROUPS, event)
 
-    for followed in dict.fromkeys(each.resource for each in informers.all):
-        selector = (followed.group, followed.version, followed.plural)
-        kopf.on.event(*selector, registry=registry, id=followed.plural, param=followed)(take)
+    @kopf.on.event(*_selector(KAFKA_CONNECTIONS), registry=registry)
+    async def kafka_connection(event: Any, **_: Any) -> None:
+        informers.take(KAFKA_CONNECTIONS, event)
+
+    @kopf.on.event(*_selector(STATEFULSETS), registry=registry)
+    async def stateful_set(event: Any, **_: Any) -> None:
+        informers.take(STATEFULSETS, event)
+
+    @kopf.on.event(*_selector(NODES), registry=registry)
+    async def node(event: Any, **_: Any) -> None:
+        informers.take(NODES, event)
+
+    if not operator.settings.watch_namespaces:
+
+        @kopf.on.event(*_selector(CLUSTER_KAFKA_CONNECTIONS), registry=registry)
+        async def cluster_kafka_connection(event: Any, **_: Any) -> None:
+            informers.take(CLUSTER_KAFKA_CONNECTIONS, event)
+
+        @kopf.on.event(*_selector(NAMESPACES), registry=registry)
+        async def namespace(event: Any, **_: Any) -> None:
+            informers.take(NAMESPACES, event)
+
+
+def _selector(resource: Resource) -> tuple[str, str, str]:
+    return resource.group, resource.version, resource.plural
