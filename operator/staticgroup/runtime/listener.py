@@ -7,19 +7,41 @@ standby receives all of it too, so that its stores are warm, and only asks for n
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..core.evidence.pod import PodVersion
-from ..kube.pods.store import PodStoreHooks
+from ..kube.nodes.store import NodeStore
+from ..kube.pods.store import PodStore, PodStoreHooks
 from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
-from .stores import uid_of
-from .work_queue import Key
-
-if TYPE_CHECKING:
-    from .assembly import Assembly
+from .connections.connections import Connections
+from .connections.reporter import ConnectionReporter
+from .fleet import JournalPort
+from .process.metrics import Metrics
+from .reconciler import Reconciler
+from .stores import Stores, uid_of
+from .work_queue import Key, WorkQueue
 
 log = logging.getLogger(__name__)
+
+
+class Parts(Protocol):
+    """The parts of a process that a change concerns; asked for at each call, because every term makes its queues again.
+
+    `is_active` is True while rounds may begin here.
+    """
+
+    is_active: bool
+    metrics: Metrics
+    stores: Stores
+    nodes: NodeStore
+    pods: PodStore
+    connections: Connections
+    reconciler: Reconciler
+    connection_reporter: ConnectionReporter
+    queue: WorkQueue
+    connection_queue: WorkQueue
+    journal: JournalPort | None
 
 
 class Listener:
@@ -30,7 +52,7 @@ class Listener:
     parts: read at each call, because every term makes its queues again.
     """
 
-    def __init__(self, parts: Assembly) -> None:
+    def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._stores = parts.stores
 
