@@ -246,7 +246,8 @@ def calls(module: str, function: str) -> list[ast.Call]:
 
 def test_reasons_of_events_are_documented() -> None:
     page = read("reference", "events.md")
-    posted = {text for call in calls("runtime/narrator.py", "self._post") for text in strings(call.args[2])}
+    found = (("self._post", 2), ("self._lasting", 1))  # each with the place of the reason
+    posted = {text for what, at in found for call in calls("runtime/narrator.py", what) for text in strings(call.args[at])}
     assert {"MemberRemoved", "RemovalHeld"} <= posted
     of_ready = {reason.value for reason in Reason if reason.types == {ConditionType.READY}}
     # Suspension is reported in the status alone.
