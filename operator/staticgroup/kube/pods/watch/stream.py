@@ -21,7 +21,7 @@ has passed r, so its true end, if it lies in the replay, was folded first.
 import asyncio
 from collections.abc import Callable
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....core.evidence.pod import PodVersion
 from ...outage import RETRY_MAX_S, Backoff
@@ -31,10 +31,7 @@ from ...translate import MalformedObject
 from ...translate.pods import may_hold_a_seat, uid_of
 from ...transport import CONNECTION_ERRORS, PODS, Json, Transport
 from ..position import ScopePosition, new_watch
-from .messages import Gap, PodListing, restored
-
-if TYPE_CHECKING:
-    from ..store import PodStore
+from .messages import Gap, PodListing, PodSink, restored
 
 SERVER_TIMEOUT_S: Final = 300
 STALL_TIMEOUT_S: Final = 75.0
@@ -64,7 +61,7 @@ class PodStream:
     """
 
     def __init__(
-        self, transport: Transport, store: "PodStore", *, scope: str, rng: Random, now_s: Callable[[], float],
+        self, transport: Transport, store: PodSink, *, scope: str, rng: Random, now_s: Callable[[], float],
         clock_s: Callable[[], float], sleep: Callable[[float], Any] = asyncio.sleep,
     ) -> None:
         self.scope = scope
