@@ -10,7 +10,7 @@ from staticgroup.api.absences import SKEW_MS, EndKind
 
 from . import gold, schemas
 from .days import increment
-from .gold import Silver
+from .days.silver import Silver
 from .intake import quality
 from .lake import Lake, Published
 from .recommendations.features import group_features, set_aside

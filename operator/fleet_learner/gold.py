@@ -9,7 +9,6 @@ recomputed (`increment`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from . import schemas
@@ -17,6 +16,7 @@ from .days import increment
 from .days.facts import DAY_MS
 from .days.group_days import group_day
 from .days.increment import SOURCE
+from .days.silver import Silver
 from .lake import Lake, Plan, Published
 from .recommendations.advised import advice, collected
 from .recommendations.canary import CanaryHistory, CanaryState, canary_state
@@ -37,24 +37,6 @@ OnStep = Callable[[str], None]
 
 class NothingIngestedError(RuntimeError):
     """The journal's tables have no published state."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silver:
-    """The journal's tables of one published run, cut to a window.
-
-    Parameters
-    ----------
-    start_ms, as_of_ms: the half-open window, Unix milliseconds; rows outside it are left out, except beats.
-    """
-
-    start_ms: int
-    as_of_ms: int
-    member_events: DataFrame
-    group_events: DataFrame
-    outages: DataFrame
-    beats: DataFrame
-    blind_windows: DataFrame
 
 
 def window_start_ms(as_of_ms: int, window_days: int) -> int:

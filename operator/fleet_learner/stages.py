@@ -14,8 +14,8 @@ from typing import Any, Final
 from . import gold, schemas
 from .assembly import assemble
 from .days import increment
+from .days.silver import Silver
 from .estimates.price import Price
-from .gold import Silver
 from .intake.ingest import ingest
 from .intake.planning import Horizon
 from .job import Job, say

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from ..gold import Silver
+    from ..days.silver import Silver
 
 _SPREAD: Final = tuple(each.name for each in fields(Spread))
 _SUMS: Final = Table(

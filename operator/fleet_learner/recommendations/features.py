@@ -18,7 +18,7 @@ from .waves import with_waves
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, GroupedData
 
-    from ..gold import Silver
+    from ..days.silver import Silver
 
 _STOP: Final = ("down_ms", "event_id", "gap_ms", "end_kind", "reason", "rollout_id", "image_digest")
 

@@ -22,7 +22,7 @@ from ..estimates.gap_law import GapSample
 from ..estimates.price import Price
 from . import policy
 from .canary import CanaryState
-from .recommend import GroupHistory
+from .group_history import GroupHistory
 from .timeout_bounds import TimeoutBounds
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,31 +20,26 @@ from journal.recommendations import Setting
 
 from ..estimates.class_sums import class_model
 from ..estimates.cost import (
-    CostRates,
     Draws,
     cheapest,
     cost_per_day,
     dynamic_cost_per_day,
-    eviction_cost,
     evictions_per_day,
     ghost_seconds_per_day,
     timeout_grid_ms,
     under_laws,
 )
-from ..estimates.drift import Drift
 from ..estimates.gap_law import ClassModel, GapSample, LawEstimate, estimate_law
 from ..estimates.laws import Law
-from ..estimates.price import Price
 from ..estimates.tolerance import SHARE_ABSORBED, absorbing, expelled_share
 from . import policy
 from .canary import CanaryState, Wave, is_released, is_withdrawn
+from .group_history import GroupHistory
 from .saving import INTERVAL, saving
-from .timeout_bounds import TimeoutBounds
 
 MODEL_VERSION = "2.0"
 HORIZON_MS = 1_800_000
 """Kafka's default of group.max.session.timeout.ms: no classic group can wait longer."""
-DAY_MS = 86_400_000
 COVERAGE_MIN = 0.5
 DYNAMIC_MARGIN = 0.95
 ABSORBED_AT_LEAST = 0.99
@@ -57,68 +51,6 @@ SETTINGS: Mapping[str, Setting] = {
     "Connect": Setting.CONNECT_DELAY,
     "Unknown": Setting.SESSION_TIMEOUT,
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupHistory:
-    """Hold the evidence about one group.
-
-    Parameters
-    ----------
-    protocol: Classic, Consumer, Streams, Connect or Unknown.
-    workload_class: workloads of one class learn from each other.
-    members, partitions: of the group, on average.
-    wave: of the canary.
-    price: how long a rebalance stops a partition, with its source.
-    stopped_share: share of the partitions that a rebalance stops: 1 if eager, else the moved share.
-    sample: stops that ended or may still end by themselves.
-    removed, blind: stops that ended by a removal; stops that were not watched to the end.
-    from_ms, to_ms: the window, Unix milliseconds.
-    coverage: share of the window in which an operator was watching, 0..1.
-    leaves_on_close: whether its clients would leave when closed, were they dynamic members.
-    """
-
-    kafka_cluster_id: str
-    group_id: str
-    protocol: str
-    workload_class: str
-    members: float
-    partitions: float
-    wave: Wave
-    price: Price
-    stopped_share: float
-    sample: GapSample
-    removed: int
-    blind: int
-    from_ms: int
-    to_ms: int
-    coverage: float
-    state: policy.GroupState
-    bounds: TimeoutBounds
-    leaves_on_close: bool = True
-    drift: Drift | None = None
-
-    @property
-    def stops(self) -> int:
-        """Count all stops."""
-        return self.sample.gaps_ms.size + self.removed + self.blind
-
-    @property
-    def rates(self) -> CostRates:
-        """Price the group: stops per watched day, partitions of a member, partition-seconds of an eviction."""
-        looked_days = max((self.to_ms - self.from_ms) * max(self.coverage, 0.01) / DAY_MS, 1e-3)
-        known = self.sample.gaps_ms.size + self.removed
-        is_connect = self.protocol == "Connect"
-        return CostRates(
-            stops_per_day=known / looked_days,
-            member_partitions=self.partitions / max(self.members, 1.0),
-            eviction_partition_seconds=eviction_cost(
-                rebalance_seconds=self.price.seconds, stopped_partitions=self.stopped_share * self.partitions
-            ),
-            heartbeat_interval_ms=0.0 if is_connect else float(self.bounds.heartbeat_interval_ms or 0),
-            dead_share=self.removed / known if known else 0.0,
-            operator_availability=self.coverage,
-        )
 
 
 def recommend_fleet(

@@ -19,7 +19,7 @@ from ..estimates.laws import Law
 
 if TYPE_CHECKING:
     from ..estimates.gap_law import LawEstimate
-    from .recommend import GroupHistory
+    from .group_history import GroupHistory
 
 INTERVAL = (0.05, 0.95)
 """Quantiles, over the laws that the data allow, of every figure with an interval."""

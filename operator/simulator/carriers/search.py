@@ -11,8 +11,9 @@ from .found import Found
 from .operators import is_by_assumption, leave, of_operators, of_rounds
 from .pods import RUNS
 from .product import Product
+from .reduction import without_history
 from .scenario import Scenario
-from .state import Backup, Pod, Position, Process, State, canonical, without_history
+from .state import Backup, Pod, Position, Process, State, canonical
 from .world import of_brokers, of_pods, of_processes
 
 PROGRESS_EVERY = 100_000

@@ -9,8 +9,9 @@ import numpy as np
 from fleet_learner.estimates.gap_law import GapSample
 from fleet_learner.estimates.price import Price
 from fleet_learner.recommendations.canary import CanaryState
+from fleet_learner.recommendations.group_history import GroupHistory
 from fleet_learner.recommendations.policy import GroupState
-from fleet_learner.recommendations.recommend import GroupHistory, recommend_fleet
+from fleet_learner.recommendations.recommend import recommend_fleet
 from fleet_learner.recommendations.timeout_bounds import TimeoutBounds
 from journal import recommendations as api
 

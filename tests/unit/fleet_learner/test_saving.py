@@ -12,7 +12,8 @@ from fleet_learner.estimates.cost import cost_per_day, dynamic_cost_per_day, evi
 from fleet_learner.estimates.gap_law import LawEstimate, estimate_law
 from fleet_learner.estimates.laws import Law
 from fleet_learner.estimates.price import Price
-from fleet_learner.recommendations.recommend import HORIZON_MS, GroupHistory
+from fleet_learner.recommendations.group_history import GroupHistory
+from fleet_learner.recommendations.recommend import HORIZON_MS
 from fleet_learner.recommendations.saving import saving
 from journal.recommendations import PriceSource
 from journal.recommendations import RecommendationReason as Reason
