@@ -10,7 +10,6 @@ from staticgroup.core.ids.naming import naming_of
 from staticgroup.core.members.carriers import UNATTRIBUTED, UNSEEN
 from staticgroup.core.members.memory import Members, described
 from staticgroup.core.members.node_gone import NodeLifecycle
-from staticgroup.core.protocols import CONSUMER_ROLE
 from staticgroup.runtime.members import SightGatherer
 from unit.core.builders import (
     NOW_S,
@@ -85,7 +84,7 @@ class Group:
             clock_ahead_s=lambda: 0.0,
         )
         sight = await gatherer.gather(
-            "shop", naming, CONSUMER_ROLE, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s,
+            "shop", naming, view, self.members, described_at_s=self.at_s, dated_at_s=NOW_S + self.at_s,
             brokers="b",
         )  # fmt: skip
         self.members = described(
