@@ -67,9 +67,9 @@ def test_libraries_whose_insides_are_used_are_bound_to_a_minor_version() -> None
 
 
 def private_members(path: Path) -> Iterator[str]:
-    """Yield the private attributes that a module reads of objects other than `self` and `cls`."""
+    """Yield the private attributes that a module reads of objects other than `self` and `cls`; `_value_` is Enum's."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Attribute) and re.match(r"_[^_]", node.attr):
+        if isinstance(node, ast.Attribute) and re.fullmatch(r"_[^_](.*[^_])?", node.attr):
             owner = node.value.id if isinstance(node.value, ast.Name) else ""
             if owner not in ("self", "cls"):
                 yield node.attr
