@@ -76,6 +76,16 @@ def test_a_circle_is_found(tmp_path: Path) -> None:
     assert set(circle(imports(tmp_path))) == {"one.a", "one.b"}
 
 
+def test_a_name_of_a_class_is_one_idea() -> None:
+    names = [
+        node.name
+        for path in (OPERATOR / "staticgroup").rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("package", [p for p in PACKAGES if p != "fleet_learner"])
 def test_no_folder_is_crowded(package: str) -> None:
     folders = {path.parent for path in (OPERATOR / package).rglob("*.py")}

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from coordinator_model.base.settings import BrokerSettings
 from staticgroup.api.protocols import ProtocolChoice
 from staticgroup.api.resources.client import NUMBERS_ITS_MEMBERS, TAKES_ENV, WORKER_TYPES, ClientType
-from staticgroup.api.resources.staticgroup import Mode, OnTopicChange, Removal
+from staticgroup.api.resources.staticgroup import Mode, OnTopicChange, RemovalPolicy
 from staticgroup.core.members.node_gone import NodeLifecycle
 
 from ..kubernetes.objects import Json
@@ -57,7 +57,7 @@ class TimeoutChoice(StrEnum):
 
 
 TIMEOUTS = {TimeoutChoice.SECONDS: 3.0, TimeoutChoice.BOUNDS: 1.0, TimeoutChoice.MOST: 0.5}
-REMOVALS = {Removal.DEPARTED: 6.0, Removal.DEPARTED_AND_CRASHED: 12.0, Removal.NEVER: 0.9}
+REMOVALS = {RemovalPolicy.DEPARTED: 6.0, RemovalPolicy.DEPARTED_AND_CRASHED: 12.0, RemovalPolicy.NEVER: 0.9}
 TOPIC_CHANGES = {OnTopicChange.REBALANCE: 2.0, OnTopicChange.REPORT: 1.0}
 LIFECYCLES = {NodeLifecycle.AUTO: 3.0, NodeLifecycle.UNTRUSTED: 1.0, NodeLifecycle.CLOUD: 1.0, NodeLifecycle.FIXED: 1.0}
 PROVIDERS = ("", "aws", "gce", "kind")
@@ -280,10 +280,10 @@ def _timeout(rng: Random, session_s: int) -> Json:
             return {"maxSeconds": session_s}
 
 
-def _removal(rng: Random, protocol: ProtocolChoice, client_type: ClientType) -> Removal:
+def _removal(rng: Random, protocol: ProtocolChoice, client_type: ClientType) -> RemovalPolicy:
     """Draw who is removed; of what is classic for certain, crashed members are refused."""
     is_classic = protocol is ProtocolChoice.CLASSIC or client_type in WORKER_TYPES
-    refused = Removal.DEPARTED_AND_CRASHED if is_classic else None
+    refused = RemovalPolicy.DEPARTED_AND_CRASHED if is_classic else None
     return pick(rng, {removal: weight for removal, weight in REMOVALS.items() if removal is not refused})
 
 

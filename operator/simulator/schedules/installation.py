@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
-from staticgroup.api.resources.staticgroup import Mode, Removal
+from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy
 
 from ..faults.arrivals import come_unseen
 from ..faults.heirs import find_again
@@ -154,7 +154,7 @@ class Town:
         users, rng, team = self._world.users, self._rng, self._world.team
         if deed == "edit removal":
             own = team.spec["removal"]
-            users.edit_group(NAMESPACE, GROUP, {"removal": rng.choice((own, own, Removal.NEVER.value))})
+            users.edit_group(NAMESPACE, GROUP, {"removal": rng.choice((own, own, RemovalPolicy.NEVER.value))})
         elif deed == "edit template" and team.is_scoped and self._world.settings.has_index_label:
             users.edit_group(NAMESPACE, GROUP, {"idTemplate": rng.choice(SCOPED)})
         elif deed == "edit strategy":

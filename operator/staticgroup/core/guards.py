@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ..api import remedies
-from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
+from ..api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import KnownPod, PodState
 from .findings import Finding, Subject
@@ -113,7 +113,7 @@ def suspended(c: Candidate) -> Hit | None:
 
 def policy_never(c: Candidate) -> Hit | None:
     """Hold everything when the user wants sessions to expire."""
-    if c.spec.removal is Removal.NEVER:
+    if c.spec.removal is RemovalPolicy.NEVER:
         sentence = "spec.removal is Never; the member leaves when its process ends and its session expires"
         return Hit(Guard.POLICY_NEVER, sentence)
     return None

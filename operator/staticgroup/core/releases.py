@@ -24,7 +24,7 @@ from typing import Final
 from ..api import remedies
 from ..api.injection import env_entries
 from ..api.resources.client import ClientType
-from ..api.resources.staticgroup import Mode, Removal, StaticGroupSpec
+from ..api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
@@ -254,7 +254,7 @@ def not_wanted(c: Crash) -> Hit | None:
 
 def report_only(c: Crash) -> Hit | None:
     """Hold when the user only wants a report, or the operator may only observe."""
-    if c.spec.removal is Removal.DEPARTED_AND_CRASHED and c.spec.mode is Mode.MANAGE:
+    if c.spec.removal is RemovalPolicy.DEPARTED_AND_CRASHED and c.spec.mode is Mode.MANAGE:
         return None
     return Hit(ReleaseGuard.REPORT_ONLY, "its successor is refused until the session expires")
 

@@ -37,7 +37,7 @@ TIMEOUT = tuple(
             ("session timeout chosen with which librdkafka does not start", ("(client.limit_ms if not client.shows_limit else None) or 1000 * SESSION", "1000 * SESSION")),
             ("user's maximum before the max.poll.interval.ms that the template shows", ("        (0, shown_ms or TIMEOUT_MS_MAX),\n", "")),
             ("heartbeat interval that the template shows overlooked", ("client.heartbeat_ms or brokers.heartbeat_ms", "brokers.heartbeat_ms")),
-            ("Java client bound by what librdkafka refuses", ("        return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)\n", "        return Client(heartbeat_ms=heartbeat_ms)\n")),
+            ("Java client bound by what librdkafka refuses", ("        return ClientLimits(heartbeat_ms=heartbeat_ms, limit_ms=None)\n", "        return Client(heartbeat_ms=heartbeat_ms)\n")),
         )),
     )
     for name, *changes in rows

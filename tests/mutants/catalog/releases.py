@@ -50,7 +50,7 @@ GHOSTS = tuple(
         ("read that shows no pod accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if not objects or objects == ((c.pod.pod_name, c.pod.uid),):\n")),
         ("read that shows two pods accepted", ("    if objects == ((c.pod.pod_name, c.pod.uid),):\n", "    if (c.pod.pod_name, c.pod.uid) in objects:\n")),
         ("release in mode Observe", (" and c.spec.mode is Mode.MANAGE:", ":")),
-        ("release without being asked to", ("if c.spec.removal is Removal.DEPARTED_AND_CRASHED and", "if")),
+        ("release without being asked to", ("if c.spec.removal is RemovalPolicy.DEPARTED_AND_CRASHED and", "if")),
         ("pod that is no more taken for one that crashed", ("    live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)\n", "    live = snapshot.pods\n")),
         ("pod that ended since taken for one that crashed", (" or now.state is not PodState.LIVE:\n", ":\n")),
         ("crash judged by the pod as it was before the read", ("            pod = now\n", "            pass\n")),
@@ -85,7 +85,7 @@ ON_ITS_WAY = (
     ),
     mutant("release taken for verified while the member is there", "core/seats.py", RELEASES, ("return record if is_there else replace(", "return replace(")),
     mutant("crashed seats not read afresh", "core/plan.py", RELEASES, ("        reads += [crash.seat for crash in crashes if may_be_read(crash)]\n", "")),
-    mutant("crash not reported where nobody is removed", "core/releases.py", RELEASES, ("    if not pods or by is None", "    if spec.removal is Removal.NEVER or not pods or by is None")),
+    mutant("crash not reported where nobody is removed", "core/releases.py", RELEASES, ("    if not pods or by is None", "    if spec.removal is RemovalPolicy.NEVER or not pods or by is None")),
     mutant(
         "release whose answer was lost forgotten",
         "core/outcomes.py",

@@ -14,7 +14,7 @@ from staticgroup.api.identifiers import IdScheme, Ordinal
 from staticgroup.api.injection import client_suffixes, env_entries, env_suffixes
 from staticgroup.api.protocols import ProtocolChoice, RoleChoice
 from staticgroup.api.resources.client import NUMBERS_ITS_MEMBERS, TAKES_ENV, WORKER_TYPES, ClientType
-from staticgroup.api.resources.staticgroup import Removal, StaticGroupSpec
+from staticgroup.api.resources.staticgroup import RemovalPolicy, StaticGroupSpec
 from unit.api.cel import holds
 
 Json = dict[str, Any]
@@ -276,7 +276,7 @@ def test_each_rule_is_for_the_types_that_it_is_meant_for(kind: ClientType) -> No
 def test_what_is_taken_has_ids_and_one_kind_of_members() -> None:
     """All combinations of the choices that rules connect: none that is taken raises later, or contradicts itself."""
     wishes = product(
-        ClientType, ProtocolChoice, Removal, (1, 3), ([], ["-a", "-b"]), ([], STREAMS_ENV), (False, True)
+        ClientType, ProtocolChoice, RemovalPolicy, (1, 3), ([], ["-a", "-b"]), ([], STREAMS_ENV), (False, True)
     )
     taken = 0
     for kind, protocol, removal, concurrency, suffixes, env, agent in wishes:
@@ -298,7 +298,7 @@ def test_what_is_taken_has_ids_and_one_kind_of_members() -> None:
             RoleChoice.CONNECT: {ProtocolChoice.AUTO, ProtocolChoice.CLASSIC},
         }
         assert protocol in able[spec.role]
-        assert not (removal is Removal.DEPARTED_AND_CRASHED and able[spec.role] == able[RoleChoice.CONNECT])
+        assert not (removal is RemovalPolicy.DEPARTED_AND_CRASHED and able[spec.role] == able[RoleChoice.CONNECT])
         assert not agent or (spec.role is RoleChoice.CONNECT and not env)
     assert taken > 100
 

@@ -31,7 +31,7 @@ class Mode(StrEnum):
     SUSPENDED = "Suspended"
 
 
-class Removal(StrEnum):
+class RemovalPolicy(StrEnum):
     """Say which members are removed."""
 
     DEPARTED = "Departed"
@@ -252,8 +252,8 @@ class StaticGroupSpec(ApiModel):
         description="How long a member may be silent before the coordinator gives its partitions, or its connectors "
         "and tasks, away.",
     )
-    removal: Removal = Field(
-        Removal.DEPARTED,
+    removal: RemovalPolicy = Field(
+        RemovalPolicy.DEPARTED,
         description="Which members are removed, each only once every pod that was there when it joined has ended. "
         "Departed (default): those of pods that are gone for good, after a scale-down. DepartedAndCrashed: also that "
         "of a process of a KIP-848 or Streams group that crashed, for which its restart would be refused until the "

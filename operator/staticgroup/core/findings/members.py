@@ -10,7 +10,7 @@ from ...api import remedies
 from ...api.protocols import ProtocolChoice
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.client import ClientType
-from ...api.resources.staticgroup import Mode, Removal, StaticGroupSpec
+from ...api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
 from ..ids.own_ids import OwnIds
@@ -248,7 +248,7 @@ def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
     """Say which guard holds the first departed member; the issues list every one of them."""
     first = held[0]
     reason = _REASONS.get(Guard(first.reason), Reason.REMOVAL_HELD)
-    if spec.removal is Removal.NEVER:
+    if spec.removal is RemovalPolicy.NEVER:
         reason = Reason.REMOVAL_OFF
     many = counted(len(held), "departed member is", "departed members are")
     text = f"{many} held back; {first.subject.instance_id} ({first.reason}): {first.text}"

@@ -32,7 +32,7 @@ often set. A group's own setting is not written meanwhile, so nothing is assumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class ClientLimits:
     """What is known of the client of the next pods.
 
     Parameters
@@ -50,7 +50,7 @@ class Client:
     shows_limit: bool = False
 
 
-FAUST: Final = Client(
+FAUST: Final = ClientLimits(
     limit_ms=REQUEST_TIMEOUT_MS,
     limit_setting="broker_request_timeout of Faust, which does not start with a longer session,",
     limit_unit_ms=1000,
@@ -78,7 +78,7 @@ class Bounds:
     is_assumed: bool
     max_ms: int
     heartbeat_ms: int
-    client: Client
+    client: ClientLimits
     prefix: str
 
     def clamped_ms(self, value_ms: int) -> int:
@@ -108,7 +108,7 @@ class Bounds:
         return ", and ".join(ways)
 
 
-def bounds_of(spec: SessionTimeout, client: Client, protocol: Protocol, brokers: SessionBounds) -> Bounds:
+def bounds_of(spec: SessionTimeout, client: ClientLimits, protocol: Protocol, brokers: SessionBounds) -> Bounds:
     """Return the bounds of a session timeout; nothing outside the brokers' is ever chosen."""
     heartbeat_ms = client.heartbeat_ms or brokers.heartbeat_ms or 1000 * protocol.heartbeat_interval_s
     assumed_min_ms, assumed_max_ms = (0, TIMEOUT_MS_MAX) if protocol.group_setting else (ASSUMED_MIN_MS, ASSUMED_MAX_MS)
@@ -139,19 +139,19 @@ def bounds_of(spec: SessionTimeout, client: Client, protocol: Protocol, brokers:
     )
 
 
-def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Protocol) -> Client:
+def client_of(spec: StaticGroupSpec, workload: WorkloadView | None, protocol: Protocol) -> ClientLimits:
     """Return what the spec and the pod template show of the client; what it reads from files or its code is not seen.
 
     Java clients start with any session above their heartbeat interval (AbstractCoordinator); clients of a group with a
     setting of its own have no session timeout that they could refuse.
     """
     if protocol.group_setting:
-        return Client(limit_ms=None)
+        return ClientLimits(limit_ms=None)
     heartbeat_ms = max((ms for _, ms in _shown(workload, "HEARTBEAT_INTERVAL_MS")), default=None)
     if spec.role is not RoleChoice.CONSUMER or spec.client.type in JAVA_TYPES:
-        return Client(heartbeat_ms=heartbeat_ms, limit_ms=None)
+        return ClientLimits(heartbeat_ms=heartbeat_ms, limit_ms=None)
     is_faust = any(entry.instance_id_name == "CONSUMER_GROUP_INSTANCE_ID" for entry in env_entries(spec.client))
-    client, named = (FAUST, "BROKER_REQUEST_TIMEOUT") if is_faust else (Client(), "MAX_POLL_INTERVAL_MS")
+    client, named = (FAUST, "BROKER_REQUEST_TIMEOUT") if is_faust else (ClientLimits(), "MAX_POLL_INTERVAL_MS")
     client = replace(client, heartbeat_ms=heartbeat_ms)
     if not (shown := _shown(workload, named)):
         return client
