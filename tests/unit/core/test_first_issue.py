@@ -50,6 +50,11 @@ def test_pod_that_carries_the_id_explains_its_holder_whatever_became_of_it(state
     )
 
 
+def test_two_members_with_one_id_are_named_as_any_others() -> None:
+    twice = departure(pods=(), group=group(member(1), replace(member(1), member_id="another")))
+    assert reason(twice) is Reason.IDS_HELD_ELSEWHERE
+
+
 def test_suspect_and_pod_with_another_id_explain_no_member() -> None:
     assert reason(replace(HELD, known=(known_pod(1, state=PodState.SUSPECT),))) is Reason.IDS_HELD_ELSEWHERE
     assert reason(replace(HELD, known=(known_pod(2),))) is Reason.IDS_HELD_ELSEWHERE

@@ -38,3 +38,12 @@ def test_pod_that_shows_no_id_has_that_of_the_template_where_the_application_bri
     other = known_pod(instance_ids=frozenset({"orders-7"}))
     assert brought.expand(other).instance_ids == {"orders-7"}
     assert brought.expand(replace(bare, pod_name="other-2")).instance_ids == frozenset()
+
+
+def test_an_id_that_no_pod_of_ours_can_have_is_foreign_however_it_reads() -> None:
+    """KIP-848 groups take ids of any length (throwIfConsumerGroupHeartbeatRequestIsInvalid); no status could hold one."""
+    scheme = IdScheme(template="{podName}.3fa9c1d2", workload_name="web")
+    naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
+    longest = "web-2.3fa9c1d2".ljust(249, "x")
+    assert naming.is_own(longest)
+    assert not naming.is_own(f"{longest}x")

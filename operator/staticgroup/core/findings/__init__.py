@@ -13,13 +13,13 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
+from ...api.identifiers import INSTANCE_ID_LENGTH_MAX
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources.status import ISSUES_MAX, IssueKind, MemberIssue
 from ...api.schema import Condition, with_conditions
 
 MESSAGE_MAX: Final = 300
 WORD_MAX: Final = 40
-INSTANCE_ID_MAX: Final = 249
 POD_NAME_MAX: Final = 253
 
 
@@ -109,7 +109,7 @@ def _row(finding: Finding, since: datetime) -> MemberIssue:
     text = _cut(sentence, max(0, MESSAGE_MAX - len(remedy))) + remedy
     return MemberIssue(
         kind=IssueKind(finding.kind),
-        instance_id=subject.instance_id[:INSTANCE_ID_MAX] if subject.instance_id else None,
+        instance_id=subject.instance_id[:INSTANCE_ID_LENGTH_MAX] if subject.instance_id else None,
         # An id may hold an ordinal of two hundred digits; no pod has such a name.
         pod_name=subject.pod_name if len(subject.pod_name or "") <= POD_NAME_MAX else None,
         reason=finding.reason,

@@ -7,6 +7,7 @@ no pod has an id by this StaticGroup, its group shows whether ids would fence an
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import Final
 
 from ...api.identifiers import IdScheme
@@ -65,8 +66,8 @@ def _held_elsewhere(
         ordinal = found[0] if found is not None else scheme.ordinal_of(instance_id)
         return ordinal is not None and ordinal not in issued and carried.isdisjoint(naming.carried_as(instance_id))
 
-    static = ((m.instance_id, m) for m in group.members if m.instance_id is not None)
-    held = sorted((i, m) for i, m in static if is_elsewhere(i))
+    static = [(m.instance_id, m) for m in group.members if m.instance_id is not None]
+    held = sorted(((i, m) for i, m in static if is_elsewhere(i)), key=itemgetter(0))
     if not held:
         return None
     named = ", ".join(f"{instance_id} from {_address(m)}" for instance_id, m in held[:_NAMED_MAX])

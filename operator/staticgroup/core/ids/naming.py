@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Final
 
 from ...api.identifiers import (
+    INSTANCE_ID_LENGTH_MAX,
     SEPARATORS,
     IdScheme,
     InvalidInstanceIdError,
@@ -115,6 +116,8 @@ class Naming:
 
     def is_own(self, instance_id: str) -> bool:
         """True for an id that begins with one that the StaticGroup issues or has issued, or that contains its scope."""
+        if len(instance_id) > INSTANCE_ID_LENGTH_MAX:  # KIP-848 groups take them, no pod of ours has one
+            return False
         if self.scope and self.scope in instance_id:
             return True
         return not self.is_recognized_by_scope and bool(self.ordinals_of(instance_id))
