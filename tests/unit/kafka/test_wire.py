@@ -197,6 +197,14 @@ def test_more_topics_than_anybody_consumes_are_not_looked_at() -> None:
     assert reading._topics(stable((subscribed(1), nothing), (b"\0\0garbage", nothing))) is None
 
 
+def test_topic_that_an_assignment_names_twice_is_counted_whole() -> None:
+    """librdkafka's cooperative-sticky writes partitions in the order in which it gave them, not by topic."""
+    subscribed = b"\0\0" + b"\0\0\0\1" + b"\0\6orders" + b"\xff\xff\xff\xff"
+    rows = b"".join(b"\0\6orders" + b"\0\0\0\1" + n.to_bytes(4, "big") for n in range(2))
+    assigned = b"\0\0" + b"\0\0\0\2" + rows + b"\xff\xff\xff\xff"
+    assert reading._topics(stable((subscribed, assigned))) == (("orders", 2),)
+
+
 def test_partitions_of_a_classic_assignment_are_counted() -> None:
     topic = b"\0\6orders" + b"\0\0\0\2" + b"\0\0\0\0" + b"\0\0\0\1"
     assert reading._count_assignment(b"\0\1" + b"\0\0\0\1" + topic + b"\xff\xff\xff\xff") == 2

@@ -211,7 +211,8 @@ def _topics(group: Any) -> tuple[tuple[str, int], ...] | None:
         if subscription is None or assignment is None:
             return None
         counts.update(dict.fromkeys(subscription.topics, 0))
-        counts.update({each.topic: len(each.partitions) for each in assignment.assigned_partitions})
+        for each in assignment.assigned_partitions:  # librdkafka may name a topic more than once
+            counts[each.topic] += len(each.partitions)
         if len(counts) > TOPICS_MAX:
             return None
     return tuple(sorted(counts.items()))
