@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from e2e.broker_groups import TOPIC, started
 from e2e.gateway_bench import PASSWORDS, by_instance, described_when, login, problem, settings_of, stable_with
-from staticgroup.core.group import GroupView, KafkaProblemKind, RebalanceOutcome
+from staticgroup.core.group import GroupView, KafkaProblemKind, LeaveEntry, RebalanceOutcome
 from staticgroup.kafka.gateway import KioGateway
 from support.devcluster.kafka_admin import BrokerAdmin
 from support.devcluster.kafka_broker import Brokers
@@ -85,22 +85,23 @@ def start() -> Iterator[Callable[..., Member]]:
 
 
 async def rolled(
-    gateway: KioGateway, brokers: Brokers, start: Callable[..., Member], group_id: str, assignor: str
-) -> GroupView:
+    gateway: KioGateway, brokers: Brokers, start: Callable[..., Member], group_id: str, assignor: str,
+    session_ms: int = 60_000,
+) -> tuple[GroupView, list[Member]]:  # fmt: skip
     """Start three members, and replace each by one that subscribes another topic too."""
     settings = settings_of(brokers)
-    members = [start(brokers, group_id, number, TOPIC, assignor) for number in range(3)]
+    members = [start(brokers, group_id, number, TOPIC, assignor, session_ms) for number in range(3)]
     await described_when(gateway, settings, group_id, stable_with(3))
-    for number, member in enumerate(members):
+    for number, member in enumerate(tuple(members)):
         known = by_instance(await described_when(gateway, settings, group_id, stable_with(3)))
         member.kill()
-        start(brokers, group_id, number, f"{TOPIC},{ADDED}", assignor)
+        members[number] = start(brokers, group_id, number, f"{TOPIC},{ADDED}", assignor, session_ms)
 
         def is_back(view: GroupView, number: int = number, before: str = known[f"web-{number}"].member_id) -> bool:
             return stable_with(3)(view) and by_instance(view)[f"web-{number}"].member_id != before
 
         await described_when(gateway, settings, group_id, is_back)
-    return await described_when(gateway, settings, group_id, lambda view: view.topics is not None)
+    return await described_when(gateway, settings, group_id, lambda view: view.topics is not None), members
 
 
 def is_read(view: GroupView) -> bool:
@@ -117,7 +118,7 @@ async def test_one_rebalance_gives_an_added_topic_its_readers(
     brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
 ) -> None:
     group_id, settings = f"added-{assignor}", settings_of(brokers)
-    before = await rolled(gateway, brokers, start, group_id, assignor)
+    before, _ = await rolled(gateway, brokers, start, group_id, assignor)
     await asyncio.sleep(5)  # nothing happens by itself: the whole trouble
     assert (await described_when(gateway, settings, group_id, stable_with(3))).topics == ((TOPIC, 6), (ADDED, 0))
     assert before.assignor == assignor
@@ -163,6 +164,31 @@ async def test_only_members_that_were_away_for_a_session_read_an_added_topic(
     await described_when(gateway, settings, group_id, is_read)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "expired"])
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.asyncio
+async def test_one_member_that_leaves_is_enough_for_an_added_topic(
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str, is_removed: bool
+) -> None:
+    """What the status advises where the operator may not rebalance: to scale down by one, and back."""
+    group_id, settings = f"one-{assignor}-{is_removed}", settings_of(brokers)
+    before, members = await rolled(gateway, brokers, start, group_id, assignor, session_ms=20_000)
+    assert before.topics == ((TOPIC, 6), (ADDED, 0))
+
+    members[2].kill()
+    if is_removed:
+        entry = LeaveEntry(member_id=ids_of(before)["web-2"], instance_id="web-2", reason="departed")
+        await gateway.leave(settings, group_id, [entry])
+
+    def is_read_by_two(view: GroupView) -> bool:
+        return stable_with(2)(view) and view.topics == ((TOPIC, 6), (ADDED, 6))
+
+    await described_when(gateway, settings, group_id, is_read_by_two)
+    start(brokers, group_id, 2, f"{TOPIC},{ADDED}", assignor)
+    await described_when(gateway, settings, group_id, is_read)
+
+
 @pytest.mark.asyncio
 async def test_right_that_is_missing_is_named_and_nobody_joins(brokers: Brokers, gateway: KioGateway) -> None:
     found = problem(await gateway.rebalance(login(brokers, "nobody"), "added-denied", "range"))
@@ -178,7 +204,7 @@ async def test_two_replicas_at_once_lose_nobody(
 ) -> None:
     """Two that take themselves for the active one: each member leaves by its own id, whoever joined first."""
     group_id, settings = f"twice-{assignor}", settings_of(brokers)
-    before = await rolled(gateway, brokers, start, group_id, assignor)
+    before, _ = await rolled(gateway, brokers, start, group_id, assignor)
     since_ms = now_ms()
     outcomes = await asyncio.gather(*(gateway.rebalance(settings, group_id, assignor) for _ in range(2)))
     assert RebalanceOutcome.BEGUN in outcomes

@@ -45,6 +45,7 @@ class RebalanceGuard(StrEnum):
     DONE_BEFORE = "DoneBefore"
     DONE_LATELY = "DoneLately"
     KAFKA_STREAMS = "KafkaStreams"
+    NOT_KNOWN = "NotKnown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +87,9 @@ def plan_topics(
     """
     # Step 1: what is unread. During a rebalance that is not known, and what was remembered stays.
     if group.group_type is not GroupType.CLASSIC or group.topics is None or snapshot.partitions is None:
-        is_classic = group.group_type is GroupType.CLASSIC
-        return TopicPlan(unread=replace(before, rest_since_s=None) if before is not None and is_classic else None)
+        if before is None or group.group_type is not GroupType.CLASSIC:
+            return TopicPlan()
+        return TopicPlan(unread=replace(before, rest_since_s=None), held_by=RebalanceGuard.NOT_KNOWN)
     topics = unread_topics(group, snapshot.partitions)
     if not topics:
         return TopicPlan()
@@ -145,10 +147,10 @@ def with_rebalance(unread: UnreadTopics | None, now_s: float) -> UnreadTopics | 
 
 def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_s: float) -> RebalanceGuard | None:
     """Return what holds the rebalance back; None when nothing does."""
-    if spec.mode is not Mode.MANAGE or spec.on_topic_change is not OnTopicChange.REBALANCE:
-        return RebalanceGuard.NOT_ASKED_FOR
     if group.assignor == STREAMS_ASSIGNOR:
         return RebalanceGuard.KAFKA_STREAMS
+    if spec.mode is not Mode.MANAGE or spec.on_topic_change is not OnTopicChange.REBALANCE:
+        return RebalanceGuard.NOT_ASKED_FOR
     if set(unread.topics) <= set(unread.rebalanced_for):
         return RebalanceGuard.DONE_BEFORE
     if unread.rebalanced_at_s is not None and now_s - unread.rebalanced_at_s < PACE_S:

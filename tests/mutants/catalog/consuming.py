@@ -9,9 +9,9 @@ UNREAD = tuple(
     mutant(name, "core/consuming.py", TOPICS, *changes)
     for name, *changes in (
         ("topics of a rebalancing group compared", ("or group.topics is None or", "or")),
-        ("since when nobody reads a topic forgotten in a rebalance", ("replace(before, rest_since_s=None) if before is not None and is_classic else None", "None")),
+        ("since when nobody reads a topic forgotten in a rebalance", ("unread=replace(before, rest_since_s=None)", "unread=None")),
         ("rest before a rebalance counted", ("replace(before, rest_since_s=None)", "before")),
-        ("topics of a KIP-848 group remembered", ("if before is not None and is_classic else", "if before is not None else")),
+        ("topics of a KIP-848 group remembered", ("if before is None or group.group_type is not GroupType.CLASSIC:", "if before is None:")),
         ("rebalance counted for other topics", ("        unread = replace(unread, topics=topics, since_s=now_s)\n", "        unread = UnreadTopics(topics=topics, since_s=now_s)\n")),
         ("group rebalanced in a roll", ("or workload.is_rolling or", "or")),
         ("group rebalanced before every pod is Ready", (" or workload.ready_replicas < workload.replicas:", ":")),

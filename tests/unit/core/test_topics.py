@@ -101,8 +101,10 @@ def test_it_is_only_reported_where_the_spec_says_so(wish: dict[str, str]) -> Non
     assert (found.action, found.held_by) == (None, RebalanceGuard.NOT_ASKED_FOR)
 
 
-def test_kafka_streams_is_only_reported() -> None:
-    found = decided(world(assignor="stream")).topics
+@pytest.mark.parametrize("wish", [{}, {"mode": "Observe"}, {"onTopicChange": "Report"}], ids=str)
+def test_kafka_streams_is_only_reported(wish: dict[str, str]) -> None:
+    """Whatever is asked for: a message that promised a rebalance under Rebalance would not be true."""
+    found = decided(world(assignor="stream"), **wish).topics
     assert (found.action, found.held_by) == (None, RebalanceGuard.KAFKA_STREAMS)
 
 
@@ -187,16 +189,28 @@ def test_it_is_remembered_over_a_restart_but_for_the_rest() -> None:
     ("unread", "wish", "said"),
     [
         (None, {}, "rebalanced once, as soon as every pod is Ready"),
-        (None, {"onTopicChange": "Report"}, "a restart is not enough), or set spec.mode to Manage"),
-        (replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S - 60), {}, "that changed nothing"),
+        (None, {}, "during that rebalance, members with an eager assignor stand still"),
+        (None, {"onTopicChange": "Report"}, "or scale down by one until that member has left the group, and back"),
+        (
+            replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S - 60), {},
+            "A rebalance was asked for once, and that changed nothing",
+        ),
+        (replace(BEFORE, rebalanced_for=("orders",), rebalanced_at_s=NOW_S - 60), {}, "half an hour after that"),
+        (BEFORE, {}, "The group is rebalanced once now."),
     ],
-    ids=["to come", "Report", "in vain"],
+    ids=["to come", "what it costs", "Report", "in vain", "lately", "now"],
 )
 def test_the_condition_says_what_follows(unread: UnreadTopics | None, wish: dict[str, str], said: str) -> None:
     condition = conditions_of(world(), history(unread=unread), wish=spec(**(WISH | wish)))[ConditionType.CONSUMING]
     assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.TOPICS_UNREAD)
-    assert "payments" in condition.message
+    assert "payments. Static members that restart cause no rebalance, so nobody was given them." in condition.message
     assert said in condition.message
+
+
+@pytest.mark.parametrize("wish", [{}, {"mode": "Observe"}, {"onTopicChange": "Report"}], ids=str)
+def test_no_rebalance_is_promised_while_another_goes_on(wish: dict[str, str]) -> None:
+    found = consuming(world(topics=None, state="PreparingRebalance"), history(unread=BEFORE), **wish)
+    assert found.message.endswith("Looked at again once the group is Stable and what its members subscribe can be read.")
 
 
 # a rebalance that does not end, and members without partitions ------------------------------------------------------
@@ -218,7 +232,8 @@ def test_a_rebalance_that_does_not_end_is_said() -> None:
     long_ago = history(rebalancing_since_s=NOW_S - STUCK_AFTER_S)
     found = consuming(rebalancing(), long_ago)
     assert (found.status, found.reason) == (ConditionStatus.FALSE, Reason.REBALANCE_STUCK)
-    assert "nobody consumes" in found.message
+    assert "and with an eager assignor nobody consumes: it waits for a member that does not poll" in found.message
+    assert "Else the others wait for max.poll.interval.ms, and its partitions for its session timeout more" in found.message
     assert conditions_of(rebalancing(), long_ago, wish=spec(**WISH))["Ready"].status is ConditionStatus.FALSE
     assert decided(world()).history.rebalancing_since_s is None
     empty = rebalancing()
@@ -238,6 +253,7 @@ def test_whom_a_group_with_epochs_waits_for_is_named() -> None:
     found = consuming(seen, history(rebalancing_since_s=NOW_S - STUCK_AFTER_S), groupProtocol="Consumer")
     assert found.reason == Reason.REBALANCE_STUCK
     assert "waits for web-1 " in found.message
+    assert "else it is given up after its max.poll.interval.ms" in found.message
 
 
 def group_of(seen: Snapshot) -> GroupView:

@@ -50,29 +50,30 @@ _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANC
 _consuming: Final = partial(Finding, kind=ConditionType.CONSUMING)
 NAMED_MAX: Final = 3
 MEMBER_ID_SHOWN: Final = 60
-_ONCE: Final = "until it is done, members with an eager assignor stand still"
+_ONCE: Final = "during that rebalance, members with an eager assignor stand still"
 _WHAT_FOLLOWS: Final = {
     None: "The group is rebalanced once now.",
+    RebalanceGuard.NOT_KNOWN: "Looked at again once the group is Stable and what its members subscribe can be read.",
     RebalanceGuard.NOT_AT_REST: (
         f"The group is rebalanced once, as soon as every pod is Ready, every member joined, nobody else is in the "
         f"group and it has been at rest for {SETTLED_S:.0f} s; {_ONCE}. To prevent it set spec.onTopicChange to Report."
     ),
     RebalanceGuard.NOT_ASKED_FOR: (
-        "Let all pods be stopped for longer than their session timeout (scale to 0 and back; a restart is not enough), "
-        "or set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator "
-        "rebalances the group once."
+        "Set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator rebalances the group once; or "
+        "scale down by one until that member has left the group, and back (a restart is not enough)."
     ),
     RebalanceGuard.DONE_BEFORE: (
-        "One rebalance was begun for it, and that changed nothing: read what the members log about these topics."
+        "A rebalance was asked for once, and that changed nothing: read what the members log about these topics."
     ),
     RebalanceGuard.DONE_LATELY: (
-        "The group was rebalanced for other topics lately; it is rebalanced once more in half an hour."
+        "The group was rebalanced for other topics lately; half an hour after that it is rebalanced once more."
     ),
     RebalanceGuard.KAFKA_STREAMS: (
         "Let all instances be stopped for longer than their session timeout (scale to 0 and back; a restart is not "
-        "enough): a running Kafka Streams application cannot be rebalanced from outside."
+        "enough): the operator cannot join a group of Kafka Streams to rebalance it."
     ),
 }
+_PASSES: Final = (None, RebalanceGuard.NOT_KNOWN, RebalanceGuard.NOT_AT_REST, RebalanceGuard.DONE_LATELY)
 
 
 def connected(snapshot: Snapshot, executed: Executed) -> Finding:
@@ -229,6 +230,9 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
     found = _stuck(snapshot, group, plan) or _unread(plan) or _idle(group, plan.table)
     if found is not None:
         return found
+    if plan.table.wanted and not group.members:
+        sentence = "No member is in the group: see MembershipComplete."
+        return _consuming(reason=Reason.NOT_OBSERVED_YET, sentence=sentence, is_transient=True)
     sentence = "Nothing that members subscribe is known to be unread."
     if snapshot.partitions is not None:
         sentence = "Every partition of the topics that members subscribe is assigned."
@@ -252,12 +256,19 @@ def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
     if named:
         more = " …" if len(named) > NAMED_MAX else ""
         waits = f"it waits for {', '.join(named[:NAMED_MAX])}{more} to take or give up partitions"
-    what = "nobody consumes" if group.group_type is GroupType.CLASSIC else "some partitions are not consumed"
+    what, remedy = "some partitions are not consumed", (
+        "Restart the pod whose log shows that it does not call poll(); else it is given up after its "
+        "max.poll.interval.ms."
+    )
+    if group.group_type is GroupType.CLASSIC:  # KIP-345: no static member is given up before its session ends
+        what, remedy = "with an eager assignor nobody consumes", (
+            "Restart the pod whose log does not say that it rejoins: it does not call poll(). Else the others wait for "
+            "max.poll.interval.ms, and its partitions for its session timeout more."
+        )
     return _consuming(
         reason=Reason.REBALANCE_STUCK,
-        sentence=f"The group has been {group.state} for more than {STUCK_AFTER_S:.0f} s and {what}: {waits}.",
-        remedy="Look in the members' logs for the one that does not call poll(), and restart its pod; else it is given "
-        "up after its max.poll.interval.ms.",
+        sentence=f"The group has been {group.state} for more than {STUCK_AFTER_S:.0f} s, and {what}: {waits}.",
+        remedy=remedy,
     )
 
 
@@ -271,9 +282,9 @@ def _unread(plan: Plan) -> Finding | None:
     return _consuming(
         reason=Reason.TOPICS_UNREAD,
         sentence=f"{counted(len(unread.topics), 'topic has', 'topics have')} partitions that nobody reads: {named}. "
-        "Static members that restart with another subscription cause no rebalance.",
+        "Static members that restart cause no rebalance, so nobody was given them.",
         remedy=_WHAT_FOLLOWS[held_by],
-        is_transient=held_by in (None, RebalanceGuard.NOT_AT_REST, RebalanceGuard.DONE_LATELY),
+        is_transient=held_by in _PASSES,
     )
 
 
@@ -306,5 +317,5 @@ def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
         sentence=f"{many} left the group on closing, although static, the last one that of pod {left.pod_name}, so "
         "every restart rebalances the group twice.",
         remedy="Do not ask the client to leave: no CloseOptions with LEAVE_GROUP, no leaveGroup(true) in Kafka "
-        "Streams, no leave-group-on-close in Spring; kafkajs and @platformatic/kafka always leave.",
+        "Streams, no leave-group-on-close in Spring; @platformatic/kafka always leaves, so use another client.",
     )
