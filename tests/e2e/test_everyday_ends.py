@@ -118,7 +118,7 @@ def test_members_of_pods_of_which_a_container_never_started_leave_at_once(
     assert set(game.member_ids()) == {ids[o] for o in range(STAY)}
 
     found = until(lambda: e if len(e := evidence(game)) == len(departed) else None, deadline_s=10, what="audit lines")
-    assert all(" E1: " in found[o] for o in range(STAY, INIT + 1))
+    assert all(" has ended: " in found[o] for o in range(STAY, INIT + 1))
     assert "1 of 2 containers terminated, dbg never started" in found[DEBUGGED]
     assert "1 of 2 containers terminated, side never started" in found[SIDECAR]
     assert "0 of 1 containers terminated, app never started" in found[CLIENT]

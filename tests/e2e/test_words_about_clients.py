@@ -90,7 +90,7 @@ async def test_reference_that_nobody_expanded_is_named_before_a_second_pod_has_i
     await world.settled(2)
     said = condition(world, ConditionType.MEMBERSHIP_COMPLETE)
     assert (said.reason, UNEXPANDED in said.message) == (Reason.OWN_IDS, True)
-    assert "Restart that pod" in said.message
+    assert "Restart the pod that lacks the variable" in said.message
 
     start(brokers, "unexpanded", UNEXPANDED)
     fenced = await asyncio.to_thread(first.wait_for, lambda event: event.error == "_FATAL")

@@ -21,11 +21,12 @@ SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the ag
 """For workers without the agent, where none can be injected."""
 SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
 """For pods without an id while none is issued."""
-TAKE_IDS: Final = (
-    "members without group.instance.id are in the group, so look whether each client is given one: from the variable "
-    "that spec.client names, or with type Own by the application itself"
-)
-"""For pods that carry their ids while members are in the group without any."""
+MANAGE: Final = "set spec.mode to Manage, and the chart's operator.forceObserve to false"
+"""For what is not done while the operator only observes."""
+ACT: Final = f"in mode Observe no id is injected: {MANAGE}, then roll the workload"
+"""For pods without an id while the operator only observes."""
+AWAIT_ROLL: Final = "new pods get theirs; a roll is under way, so wait for its end"
+"""For pods without an id during a roll, which would begin anew by another command."""
 RUN_AGENT: Final = (
     "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
 )
@@ -37,9 +38,24 @@ NAME_CONTAINER: Final = "correct the name of the container in spec.client, and r
 def restart_pod(namespace: str, pod_name: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group."""
     return (
-        "if these pods are a standby that does not consume yet, set spec.mode to Observe; a fenced client does not "
+        f"a standby that does not consume yet needs nothing; else read the log of {pod_name}; a fenced client does not "
         f"come back by itself, restart its pod: {_delete(namespace, pod_name)}"
     )
+
+
+def take_ids(variable: str, container: str) -> str:
+    """Say what to do about pods that carry their ids while members are in the group without any.
+
+    Parameters
+    ----------
+    variable: which has the id; "" where the application brings it. container: which has the variable; "" for the first.
+    """
+    others = "members without group.instance.id are in the group"
+    if not variable:
+        return f"{others}: the application must set it, as client.type is Own"
+    given = f"{others}: the client must take it from the variable {variable}"
+    where = f"container {container}" if container else "the first container"
+    return f"{given}, which {where} has; if it runs in another one, name that in spec.client"
 
 
 def wait_for_session(namespace: str, pod_name: str) -> str:
@@ -117,13 +133,16 @@ def shorten_ordinal(pod_name: str) -> str:
     return f"no roll gives {pod_name} one, because {limit}: list it under a shorter one"
 
 
-def write_ids(id_template: str) -> str:
+def write_ids(id_template: str, *, had_others: bool) -> str:
     """Say how pods come to their ids where nothing is injected.
 
     Parameters
     ----------
     id_template: as issued, with `{podName}` and `{ordinal}` left.
+    had_others: other ids were issued before, so that the pods may show these.
     """
+    if had_others:
+        return f"roll the StatefulSet, and if they show it again, compose it in the pod template as {id_template}"
     return f"compose the id of each pod in the pod template as {id_template}, and roll the StatefulSet"
 
 

@@ -316,7 +316,7 @@ def _said(kind: str, listed: Sequence[Json] | KubeProblem) -> Iterator[CheckResu
     for body in listed:
         where = body["metadata"].get("namespace")
         conditions = (body.get("status") or {}).get("conditions") or ()
-        bad = [c for c in conditions if c.get("status") == "False"]
+        bad = [c for c in conditions if c.get("status") in ("False", "Unknown" if c.get("type") == "Ready" else None)]
         why = "; ".join(f"{c.get('type')}: {c.get('message')}" for c in bad) or "no operator has written a status"
         check = f"{kind} {where + '/' if where else ''}{body['metadata']['name']}"
         yield CheckResult(check, bool(conditions) and not bad, why, is_fatal=False)

@@ -56,11 +56,16 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
     if injected is None:
         yield "Identity: no id has been issued yet."
     else:
-        yield f"Identity: {injected.get('idTemplate')}, injected by {injected.get('method')}."
+        yield f"Identity: {injected.get('idTemplate')}, {injected_by(injected.get('method'))}."
     timeout = status.get("sessionTimeout")
     if timeout:
         why = f": {timeout['why']}" if timeout.get("why") else ""
         yield f"Session timeout: {timeout.get('summary', 'unknown')}, from {timeout.get('source', 'unknown')}{why}."
+
+
+def injected_by(method: str) -> str:
+    """Say who injects ids, by the word of status.injected.method."""
+    return f"injected by {method}" if method != "None" else "not injected"
 
 
 def _memory(memory: Json, now: datetime) -> Iterator[str]:

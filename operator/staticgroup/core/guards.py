@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ..api import remedies
+from ..api.resources.client import ClientType
 from ..api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import KnownPod, PodState
@@ -155,7 +156,9 @@ def unscoped(c: Candidate) -> Hit | None:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
         return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")
     sentence = "the id template has no {scope}, so another cluster may issue the same id"
-    return Hit(Guard.UNSCOPED, sentence, f"add {{scope}} to spec.idTemplate or {word}")
+    if c.spec.client.type is not ClientType.OWN:  # else it is the application that makes the ids
+        word = f"add {{scope}} to spec.idTemplate or {word}"
+    return Hit(Guard.UNSCOPED, sentence, word)
 
 
 def duplicate(c: Candidate) -> Hit | None:

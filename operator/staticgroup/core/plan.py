@@ -53,7 +53,7 @@ class Removal:
         """What the removal rests on, for people: the newest ends first."""
         newest = sorted(self.ended, key=lambda p: -p.since_s)
         ends = [(p, p.certificate) for p in newest]
-        said = [f"{c.kind.value}: {c.statement}" if c else f"ended with its node {p.node_name}" for p, c in ends]
+        said = [f"{c.kind.words}: {c.statement}" if c else f"ended with its node {p.node_name}" for p, c in ends]
         named = [f"pod {p.pod_name} uid {p.uid} {text}" for p, text in zip(newest, said, strict=True)]
         unnamed = "every pod that was there when it joined has ended, by its certificate or with its node"
         return "; ".join(named[:EVIDENCE_MAX]) or unnamed

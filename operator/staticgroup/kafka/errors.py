@@ -84,7 +84,7 @@ COMMON: Mapping[int, Verdict] = {
         Recovery.FIND_COORDINATOR, "the coordinator of group {group!r} has moved; it is looked up again"
     ),
     Code.invalid_group_id: _unexpected(
-        "the broker refuses group id {group!r} (INVALID_GROUP_ID); correct spec.groupId"
+        "the broker refuses group id {group!r} (INVALID_GROUP_ID); create a StaticGroup with the right spec.groupId"
     ),
     Code.group_authorization_failed: _denied("DESCRIBE on Group '{group}'"),
     Code.cluster_authorization_failed: _denied("DESCRIBE on Cluster 'kafka-cluster'"),

@@ -125,7 +125,8 @@ class Narrator:
         _audit(group, "rebalance", outcome=outcome.value, topics=topics)
         message = f"Rebalanced group {group.spec.group_id} once, because nobody read {topics}"
         if outcome is not RebalanceOutcome.BEGUN:
-            answer = "the answer was lost" if outcome is RebalanceOutcome.UNKNOWN else "the coordinator refused it"
+            is_lost = outcome is RebalanceOutcome.UNKNOWN
+            answer = "the answer was lost" if is_lost else "the coordinator refused it, see its log"
             message = f"Asked group {group.spec.group_id} to rebalance, because nobody read {topics}; {answer}"
         await self._post(group, "Normal", "GroupRebalanced", message)
 

@@ -25,7 +25,7 @@ def snapshot_file(tmp_path: Path) -> Path:
 def test_plan_prints_what_would_be_done_and_writes_nothing(snapshot_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = snapshot_file.read_bytes()
     assert command_line.main(["plan", "-f", str(snapshot_file)]) == 0
-    assert f"Plan: {id_of(2)} is removed" in capsys.readouterr().out
+    assert f"Plan: the operator removes {id_of(2)}" in capsys.readouterr().out
     assert snapshot_file.read_bytes() == before
 
 

@@ -92,6 +92,7 @@ def test_the_last_line_counts_warnings_too(
         (BINDING, None, IDS, "warn the policy has no binding"),
         ("/version", {"minor": "35+"}, IDS, "warn an API server before 1.36 serves no such policy"),
         (GROUPS, {"items": [WAITING]}, "StaticGroup shop/orders", "warn Ready: 2 removals wait"),
+        (GROUPS, {"items": [group(conditions=[condition("Unknown", "WorkloadUnreadable", "no right")])]}, "StaticGroup shop/orders", "warn Ready: no right"),
         (GROUPS, {"items": [group()]}, "StaticGroup shop/orders", "warn no operator has written a status"),
     ],
 )  # fmt: skip

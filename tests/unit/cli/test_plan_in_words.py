@@ -8,15 +8,17 @@ import pytest
 
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
 from staticgroup.cli.operator.plan_in_words import explained
+from staticgroup.core.consuming import SETTLED_S
 from staticgroup.core.evidence.chain import PodState
 from staticgroup.core.group import GroupType, KafkaProblem, KafkaProblemKind, MemberView
 from staticgroup.core.plan import plan
-from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot
+from staticgroup.core.snapshot import History, RemovalRecord, SeatMemory, Snapshot, UnreadTopics
 from support.bounds import broker_bounds
 from support.recommendations import advice
 from unit.core.builders import (
     COORDINATOR,
     NOW_S,
+    SCOPE,
     WATCH,
     departure,
     group,
@@ -40,8 +42,8 @@ def words(snapshot: Snapshot, memory: History | None = None, wish: StaticGroupSp
 def test_removal_is_shown_with_its_evidence() -> None:
     text = words(departure())
     assert f"{id_of(2)}: Departed, held by member m2." in text
-    assert "pod web-2 uid u2: Ended for 5 s; E1: phase Succeeded" in text
-    assert f"Plan: {id_of(2)} is removed: pod web-2 uid u2 E1: phase Succeeded" in text
+    assert "pod web-2 uid u2: Ended for 5 s; phase Succeeded" in text
+    assert f"Plan: the operator removes {id_of(2)}: pod web-2 uid u2 has ended: phase Succeeded" in text
 
 
 def test_held_removal_is_shown_with_its_guard_and_the_carrier_that_is_left() -> None:
@@ -52,7 +54,7 @@ def test_held_removal_is_shown_with_its_guard_and_the_carrier_that_is_left() -> 
     assert "pod web-2 uid u9: Suspect for 5 s; its object vanished" in text
     assert "left of those that were there when it joined: u9" in text
     assert f"Held: {id_of(2)} (Suspect): pod web-2 (uid u9) on node n1 was there when it joined, and its end was not seen" in text
-    assert "is removed" not in text
+    assert "Plan: " not in text
 
 
 def test_pod_that_still_runs_is_shown_apart_from_a_death_that_is_not_proven() -> None:
@@ -61,8 +63,22 @@ def test_pod_that_still_runs_is_shown_apart_from_a_death_that_is_not_proven() ->
     assert f"Held: {id_of(2)} (PodStillRunning)" in text
 
 
+def test_rebalance_is_no_plan_without_anything_to_do() -> None:
+    world = departure(group=group(member(0), member(1), assignor="range", topics=(("payments", 0),)), partitions={"payments": 6})
+    unread = UnreadTopics(topics=("payments",), since_s=NOW_S - 90, rest_since_s=NOW_S - SETTLED_S)
+    text = words(world, history(unread=unread))
+    assert "Plan: group orders is rebalanced once for payments." in text
+    assert "nothing to remove" not in text
+    assert "nothing to remove" in words(world)
+
+
+def test_ids_that_nobody_injects_are_not_injected_by_none() -> None:
+    assert f"Identity: {{podName}}.{SCOPE}, not injected; " in words(departure(), wish=spec(mode="Observe"))
+    assert f"Identity: {{podName}}.{SCOPE}, injected by Policy; " in words(departure())
+
+
 def test_observe_says_would() -> None:
-    assert "would be removed (mode Observe)" in words(departure(), wish=spec(mode="Observe"))
+    assert f"Plan: in mode Manage the operator would remove {id_of(2)}: " in words(departure(), wish=spec(mode="Observe"))
 
 
 def test_conflict_is_shown_before_the_members() -> None:

@@ -46,6 +46,8 @@ def test_every_list_of_a_full_status_is_shown() -> None:
     text = "\n".join(explanation_of(group(**full_status().to_wire()), NOW))
     for part in ("Ready: Unknown (NotObservedYet)", "Members, 2, ", "Suspects, 2 pods", "Last removal:", "Session timeout: 45s"):
         assert part in text, part
+    assert ", injected by Policy." in text
+    assert "Identity: web-0, not injected." in explanation_of(group(injected={"idTemplate": "web-0", "method": "None"}), NOW)
     assert "Verifying: " not in text  # what settled is not being verified
 
 

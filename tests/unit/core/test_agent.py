@@ -116,7 +116,7 @@ def test_nothing_is_said_of_the_agent_while_nothing_is_injected() -> None:
 
 def rows(snapshot: Snapshot) -> dict[str, str]:
     decided = plan(wish(), snapshot, history(), NOW_S)
-    return {str(f.kind): f.remedy for f in findings_of_seats(decided, snapshot)}
+    return {str(f.kind): f.remedy for f in findings_of_seats(wish(), decided, snapshot)}
 
 
 def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_why_not() -> None:
@@ -142,7 +142,7 @@ def test_what_is_refused_of_a_worker_without_its_agent_fits_into_its_row(options
     long_id = "connect-192.168.100.100:8083-a0a0a0a0-b1b1-c2c2-d3d3-e4e4e4e4e4e4"
     snapshot = seen(stock(0), replace(stock(1), member_id=long_id), java_options=options)
     decided = plan(wish(), snapshot, history(), NOW_S)
-    assert max(len(f.text) for f in findings_of_seats(decided, snapshot)) <= 300
+    assert max(len(f.text) for f in findings_of_seats(wish(), decided, snapshot)) <= 300
 
 
 def test_the_init_container_counts_in_the_time_that_a_restart_takes() -> None:

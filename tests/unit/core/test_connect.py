@@ -79,7 +79,7 @@ def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is
     address = "orders-connect-0.orders-connect.orders-production.svc.cluster.local:8083"
     long = replace(stock(0), member_id=f"connect-{address}-{'0bdc760a-3431-4db6-a889-0ec3c8e3b106'}")
     snapshot = world(long)
-    (row,) = [e for e in issues_of(findings_of_seats(decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
+    (row,) = [e for e in issues_of(findings_of_seats(wish(), decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
     assert (
         " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent"
@@ -112,7 +112,7 @@ def test_a_sinks_consumers_are_not_the_workers(seen: GroupView, words: str, prot
 def test_a_group_of_workers_under_a_client_of_consumers_names_type_connect() -> None:
     condition = conditions_of(WELL, wish=spec())["MembershipComplete"]
     assert condition.reason == "ProtocolMismatch"
-    assert condition.message.endswith("Set spec.client.type to Connect, or correct spec.groupId.")
+    assert condition.message.endswith("Set spec.client.type to Connect, or create a StaticGroup with the right spec.groupId.")
 
 
 # wording --------------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ MISFITS: list[tuple[str, Snapshot, StaticGroupSpec]] = [
 def test_no_message_about_workers_mentions_consumers(snapshot: Snapshot, wished: StaticGroupSpec) -> None:
     decided = plan(wished, snapshot, history(), NOW_S)
     messages = [c.message for c in project(wished, snapshot, decided, Executed(), None, NOW).conditions]
-    messages += [f.text for f in findings_of_seats(decided, snapshot)]
+    messages += [f.text for f in findings_of_seats(wished, decided, snapshot)]
     messages.append(explained(wished, snapshot, decided, NOW_S))
     assert [
         text for text in messages for word in ("onsumer", "librdkafka", "partition", "fenced client") if word in text

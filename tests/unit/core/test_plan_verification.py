@@ -28,6 +28,7 @@ from .builders import (
     member,
     members,
     sight,
+    spec,
     workload,
 )
 from .plans import acknowledged, only_guard, planned, removed
@@ -199,7 +200,7 @@ TAKEN = departure(workload=workload(3), pods=(READY,), group=group(member(2, mem
 
 def replaced(decided: Plan) -> list[str]:
     """Return the members that are reported to have taken the place of another one."""
-    found = findings_of_seats(decided, TAKEN)
+    found = findings_of_seats(spec(), decided, TAKEN)
     return [f.subject.member_id or "" for f in found if f.reason == "MemberReplaced"]
 
 
@@ -207,7 +208,7 @@ def test_member_that_takes_the_place_beside_a_ready_pod_is_reported_for_a_while_
     """What a process of another cluster with the same id does to a client that falls silent when it is fenced."""
     first = planned(TAKEN, BESIDE)
     assert replaced(first) == ["m2-elsewhere"]
-    (finding,) = [f for f in findings_of_seats(first, TAKEN) if f.reason == "MemberReplaced"]
+    (finding,) = [f for f in findings_of_seats(spec(), first, TAKEN) if f.reason == "MemberReplaced"]
     assert "another consumer uses this id, in the same pod or elsewhere" in finding.sentence
     assert first.actions == ()
     later = planned(TAKEN, first.history, NOW_S + REPLACED_TOLD_S - 1)

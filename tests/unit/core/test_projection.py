@@ -137,7 +137,7 @@ def test_last_removal_shows_acknowledged_members_with_their_evidence() -> None:
     done = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.REMOVED,)))
     assert done.last_removal is not None
     assert (done.last_removal.member_id, done.last_removal.instance_id) == ("m2", id_of(2))
-    assert done.last_removal.evidence == "pod web-2 uid u2 E1: phase Succeeded"
+    assert done.last_removal.evidence == "pod web-2 uid u2 has ended: phase Succeeded"
     fenced = projected(departure(), executed=Executed(removals=action.removals, outcomes=(LeaveOutcome.FENCED,)))
     assert fenced.last_removal is None
 

@@ -71,7 +71,7 @@ def test_nothing_is_released_by_default_and_the_pod_is_named_with_its_remedy() -
     snapshot = crash()
     decided = plan(spec(groupProtocol="Auto"), snapshot, remembered(), NOW_S)
     assert only_guard(decided) == ReleaseGuard.REPORT_ONLY
-    (finding,) = findings_of_seats(decided, snapshot)
+    (finding,) = findings_of_seats(spec(), decided, snapshot)
     assert (finding.kind, finding.subject.pod_name, finding.subject.instance_id) == (
         IssueKind.MISSING, "web-0", id_of(0),
     )
@@ -227,7 +227,7 @@ def test_end_that_is_doubted_is_held_with_the_reason() -> None:
 def test_container_that_goes_on_may_be_the_members_and_is_named() -> None:
     decided = planned(crash(crashed_pod(run(), run("second", end=None))))
     assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
-    (finding,) = findings_of_seats(decided, crash())
+    (finding,) = findings_of_seats(spec(), decided, crash())
     assert "container second can hold this id too" in finding.text
     assert finding.text.endswith("kubectl -n shop delete pod web-0")
 
@@ -354,8 +354,8 @@ def test_pod_that_stays_ready_after_its_release_and_does_not_join_is_named_with_
     """What librdkafka does when its process was refused before the release."""
     snapshot = crash(group=consumers(member(0, member_epoch=-2)))
     decided = planned(snapshot, remembered(release=record()))
-    (finding,) = findings_of_seats(decided, snapshot)
+    (finding,) = findings_of_seats(spec(), decided, snapshot)
     assert finding.reason == "ReadyButNotJoined"
     assert finding.text.endswith("kubectl -n shop delete pod web-0")
     unready = crash(crashed_pod(ready_since_s=None), group=consumers(member(0, member_epoch=-2)))
-    assert list(findings_of_seats(planned(unready, remembered(release=record())), unready)) == []
+    assert list(findings_of_seats(spec(), planned(unready, remembered(release=record())), unready)) == []

@@ -95,7 +95,7 @@ MISTAKES: list[tuple[str, Any, str, str, str]] = [
     ),
     (
         "a Connect cluster's group", departure(group=group(member(0), protocol_type="connect")), "MembershipComplete",
-        "ProtocolMismatch", "Set spec.client.type to Connect, or correct spec.groupId",
+        "ProtocolMismatch", "Set spec.client.type to Connect, or create a StaticGroup with the right spec.groupId",
     ),
     (
         "a Kafka Streams application's group",

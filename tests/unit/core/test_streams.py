@@ -301,7 +301,7 @@ def test_no_member_is_removed_from_a_group_in_which_pods_of_this_role_cannot_be(
     assert {h.reason for h in decided.held} == {Guard.UNSUPPORTED_GROUP.value}
     found = membership_complete(wish, snapshot, decided)
     assert (found.kind, found.reason) == (ConditionType.MEMBERSHIP_COMPLETE, "ProtocolMismatch")
-    assert f"Set {remedy}, or correct spec.groupId" in found.text
+    assert f"Set {remedy}, or create a StaticGroup with the right spec.groupId" in found.text
 
 
 def test_single_member_of_a_share_group_stays() -> None:

@@ -57,7 +57,7 @@ def completeness(snapshot: Snapshot, memory: History | None = None) -> Condition
 
 
 def found(snapshot: Snapshot) -> list[Finding]:
-    return list(findings_of_seats(decide(snapshot), snapshot))
+    return list(findings_of_seats(wish(), decide(snapshot), snapshot))
 
 
 def projected(

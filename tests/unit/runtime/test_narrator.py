@@ -7,10 +7,11 @@ import logging
 
 import pytest
 
-from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome
+from staticgroup.core.consuming import Rebalance
+from staticgroup.core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, RebalanceOutcome
 from staticgroup.kube.problem import problem_of
 
-from .operator_world import CANARY, UNREACHABLE, OperatorWorld, static_group
+from .operator_world import CANARY, KEY, UNREACHABLE, OperatorWorld, static_group
 
 
 def events_of(world: OperatorWorld, type_: str) -> list[str]:
@@ -50,10 +51,23 @@ async def test_removal_leaves_one_event_and_one_audit_line_with_pair_and_evidenc
         await world.settled(3)
     (line,) = [r.__dict__ for r in caplog.records if r.name == "staticgroup.audit"]
     assert (line["member_id"], line["instance_id"], line["outcome"]) == (member_id, world.id_of(2), "Removed")
-    assert "pod web-2 uid u2 E1: phase Succeeded, 1 of 1 containers terminated" in line["evidence"]
+    assert "pod web-2 uid u2 has ended: phase Succeeded, 1 of 1 containers terminated" in line["evidence"]
     (message,) = [m for _, reason, m in world.kube.events if reason == "MemberRemoved"]
     assert world.id_of(2) in message
-    assert "E1" in message
+    assert "has ended: " in message
+
+
+async def test_rebalance_that_is_refused_says_where_the_cause_stands() -> None:
+    world = await OperatorWorld().started()
+    action = Rebalance(group_id="orders", assignor="range", topics=("payments",))
+    for outcome, said in (
+        (RebalanceOutcome.BEGUN, "Rebalanced group orders once, because nobody read payments"),
+        (RebalanceOutcome.REFUSED, "nobody read payments; the coordinator refused it, see its log"),
+        (RebalanceOutcome.UNKNOWN, "nobody read payments; the answer was lost"),
+    ):
+        await world.reconciler.narrator.rebalanced(world.stores.groups[KEY], action, outcome)
+        assert world.kube.events[-1][1] == "GroupRebalanced"
+        assert world.kube.events[-1][2].endswith(said)
 
 
 async def test_ready_that_turns_false_is_one_event_and_its_return_another() -> None:

@@ -94,7 +94,7 @@ async def test_the_event_of_a_removal_names_the_node_that_ended_a_pod_beside_the
     gone(world)
     await world.settled(2)
     (message,) = (m for _, reason, m in world.kube.events if reason == "MemberRemoved")
-    assert "uid u2b E1: " in message
+    assert "uid u2b has ended: " in message
     assert "uid u2 ended with its node n2" in message
 
 

@@ -90,7 +90,8 @@ async def test_dynamic_clients_are_not_reported_as_fenced() -> None:
     ]
     assert len(messages) == 3
     assert all(
-        "look whether each client is given one: from the variable that spec.client names" in text for text in messages
+        "the client must take it from the variable KAFKA_GROUP_INSTANCE_ID, which container app has" in text
+        for text in messages
     )
     assert not any("restart its pod" in text for text in messages)
 

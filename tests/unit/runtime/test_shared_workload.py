@@ -195,7 +195,7 @@ async def test_two_defaults_on_one_statefulset_name_the_field_to_change_and_chan
     text = world.condition("Ready")[2]
     assert (
         "Set spec.client.type of one of them to Custom, and give the entries of spec.client.env of that one a suffix "
-        "and an instanceIdName of their own."
+        "and an instanceIdName of their own, and let its client read that variable."
     ) in text
     assert "template" not in text
     world.audit_spec = {

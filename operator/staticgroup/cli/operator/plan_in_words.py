@@ -15,6 +15,7 @@ from ...core.seats import Seat
 from ...core.snapshot import Snapshot
 from ...core.status.projection import findings_of_round
 from ...core.timeouts.in_force import TimeoutPlan, seconds
+from ..explanation import injected_by
 
 FINDINGS_MAX = 100
 
@@ -53,7 +54,7 @@ def _world(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Iterator
         else:
             watch = "members that joined before the pod watch was complete stay until their session expires "
             watch += "or their pod restarts"
-        yield f"Identity: {injected.id_template}, injected by {injected.method}; {watch}."
+        yield f"Identity: {injected.id_template}, {injected_by(injected.method)}; {watch}."
     if decided.timeout is not None:
         t = decided.timeout
         yield f"Session timeout: {_timeouts(t)} ({t.desired.source.value}, {t.desired.basis.value}): {t.desired.why}."
@@ -95,17 +96,21 @@ def _group(spec: StaticGroupSpec, group: GroupView | KafkaProblem, decided: Plan
                 left = ", ".join(sorted(found.carriers)) or "nobody"
                 yield f"      left of those that were there when it joined: {left}"
         for i in seat.chain:
-            evidence = f"{i.certificate.kind.value}: {i.certificate.statement}" if i.certificate else i.refusal
+            evidence = i.certificate.statement if i.certificate else i.refusal
             state = f"{i.state.value} for {max(0, int(now_s - i.since_s))} s"
             yield f"      pod {i.pod_name} uid {i.uid}: {state}; {evidence}"
     for action in decided.actions:
         for r in action.removals:
-            verb = "would be removed (mode Observe)" if spec.mode is Mode.OBSERVE else "is removed"
-            yield f"Plan: {r.entry.instance_id} {verb}: {r.evidence}."
+            verb = "in mode Manage the operator would remove" if spec.mode is Mode.OBSERVE else "the operator removes"
+            yield f"Plan: {verb} {r.entry.instance_id}: {r.evidence}."
+    for release in decided.releases:
+        yield f"Plan: the crashed member of {release.entry.instance_id} leaves until it restarts: {release.evidence}."
+    if decided.topics.action is not None:
+        yield f"Plan: group {group.group_id} is rebalanced once for {', '.join(decided.topics.action.topics)}."
     for record in decided.history.removals:
         if record.settled_at_s is None:
             yield f"Verifying: {record.instance_id} was removed, attempt {record.attempts}; not yet seen to last."
-    if not decided.actions and not decided.held:
+    if not (decided.actions or decided.held or decided.releases or decided.topics.action):
         yield "Plan: nothing to remove."
 
 
@@ -124,7 +129,7 @@ def _findings(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> Itera
     executed = Executed(observe_only=spec.mode is Mode.OBSERVE)
     for finding in findings_of_round(spec, snapshot, decided, executed):
         yield f"{finding.kind}: {finding.status} ({finding.reason}). {finding.text}"
-    findings = tuple(findings_of_seats(decided, snapshot))
+    findings = tuple(findings_of_seats(spec, decided, snapshot))
     for finding in findings[:FINDINGS_MAX]:
         about = finding.subject.instance_id or finding.subject.pod_name or "the group"
         yield f"{finding.kind}: {about} ({finding.reason}): {ended(finding.text)}"

@@ -36,10 +36,15 @@ and whose process may live (containerd/containerd#10727)."""
 
 
 class CertificateKind(StrEnum):
-    """Kinds of certificates of an end; the value is what status, Events and the audit line show."""
+    """Kinds of certificates of an end; the value is what the journal keeps."""
 
     ENDED = "E1"
     NEVER_RAN = "E1Prime"
+
+    @property
+    def words(self) -> str:
+        """What it proves, to stand behind a pod's name."""
+        return "has ended" if self is CertificateKind.ENDED else "never ran"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from typing import Final
 
 from ...api import remedies
 from ...api.identifiers import first_that_may_become
+from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.resources.status import IssueKind
-from ..injection import InjectionVerdict
+from ..ids.own_ids import UNEXPANDED
 from ..plan import Plan
 from ..protocols import CONNECT_ROLE
 from ..seats import SeatTable, Standing
@@ -21,12 +22,11 @@ from .workload import way_to_id
 UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 MEMBER_ID_SHOWN: Final = 80
 """A Connect worker's id begins with its advertised address; a longer one would crowd out the rest of the message."""
-_NO_IDS: Final = {InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS, InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID}
 
 
-def findings_of_seats(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+def findings_of_seats(spec: StaticGroupSpec, plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield a finding for each id or pod that may need a person."""
-    yield from _pods_to_restart(plan, snapshot)
+    yield from _pods_to_restart(spec, plan, snapshot)
     yield from (finding for finding in plan.locked_out if not finding.is_transient)
     yield from plan.held
     yield from _suspects(plan, snapshot)
@@ -54,14 +54,14 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
         )
 
 
-def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
+def _pods_to_restart(spec: StaticGroupSpec, plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield pods that a person has to restart, each with the command."""
     missing = plan.table.of(Standing.MISSING) if plan.table is not None else ()
     agent = way_to_agent(snapshot, plan) if missing else ""
     for seat in missing:
         near = plan.suffix.for_pod(seat.pod_name) if plan.suffix is not None else None
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
-        remedy = absent_remedy(plan.table, snapshot.namespace, seat.pod_name, agent) if plan.table is not None else ""
+        remedy = absent_remedy(spec, snapshot, plan, seat.pod_name, agent)
         if snapshot.collisions:  # a restart gives its client the same ids again
             remedy = snapshot.collisions[0].remedy
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
@@ -71,17 +71,16 @@ def _pods_to_restart(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
             remedy = plan.suffix.in_a_row
         own = plan.own_ids
         if own is not None and (own.is_shared or seat.pod_name in own.pod_of.values()):  # a restart changes nothing
-            reason, sentence = "JoinedUnderOwnId", "the pod is Ready, and its member joined under another id"
+            reason, sentence = "JoinedUnderOwnId", "the pod is Ready, and nobody holds its id"
             remedy = own.remedy
         subject = Subject(instance_id=seat.key, pod_name=seat.pod_name)
         yield Finding(kind=IssueKind.MISSING, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
-    no_ids = _NO_IDS.get(plan.injection.verdict) if plan.injection is not None else None
     for pod in plan.pods_without_id:
         yield Finding(
             kind=IssueKind.WITHOUT_ID,
             reason="StartedWithoutId",
             sentence="runs without its id",
-            remedy=no_ids or way_to_id(snapshot, plan, pod.pod_name),
+            remedy=way_to_id(snapshot, plan, pod.pod_name),
             subject=Subject(pod_name=pod.pod_name),
         )
 
@@ -133,7 +132,10 @@ def _outsiders(plan: Plan, table: SeatTable, snapshot: Snapshot) -> Iterator[Fin
         own = plan.own_ids
         if near is None and own is not None and (member.instance_id or "") in own.pod_of:
             reason, pod_name = "IdOfTheApplication", own.pod_of[member.instance_id or ""] or None
-            sentence = "an id that the application brings itself; never touched: see MembershipComplete"
+            what = "an id that the application brings itself"
+            if UNEXPANDED in (member.instance_id or ""):
+                what = "the text of a variable that its container lacks"
+            sentence = f"{what}; never touched: see MembershipComplete"
         subject = Subject(instance_id=member.instance_id, member_id=member.member_id, pod_name=pod_name)
         yield Finding(kind=IssueKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_connect = table.role is CONNECT_ROLE

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from ...api import remedies
+from ...api.injection import env_entries
 from ...api.protocols import ProtocolChoice
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.client import ClientType
@@ -18,7 +19,7 @@ from ..ids.suffixes import SuffixMismatch
 from ..outcomes import Executed
 from ..plan import Plan
 from ..protocols import CONNECT_ROLE, ROLES, STREAMS_ROLE, chosen_by, role_of
-from ..seats import Seat, SeatTable, Standing
+from ..seats import Seat, Standing
 from ..snapshot import Snapshot
 from . import Finding, counted, ended
 from .kafka import connect_notes, way_to_agent, without_agent
@@ -59,8 +60,11 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         or _misled(snapshot, plan, missing, len(wanted))
         or without_agent(table, missing, agent)
         or _fencing(wanted)
-        or _absent_members(group, table, wanted, snapshot.namespace, agent, spec.mode)
+        or _absent_members(spec, snapshot, plan, group, wanted, agent)
     )
+    if found is None and plan.history.injected is None:
+        sentence = "No id is issued yet: see Injected."
+        return _complete(reason=Reason.MEMBERSHIP_UNKNOWN, sentence=sentence)
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
     return found or _complete(reason=Reason.ALL_MEMBERS_JOINED, sentence=sentence)
 
@@ -99,7 +103,8 @@ def _right_group(spec: StaticGroupSpec, group: GroupView) -> str:
     others = [f"spec.client.type to {role.client.value}" for role in ROLES.values() if role.may_be_in(group)]
     if spec.client.type is ClientType.OWN and STREAMS_ROLE.may_be_in(group):  # its ids stay its own
         others = [f"spec.groupProtocol to {ProtocolChoice.STREAMS.value}"]
-    remedy = f"Set {others[0]}, or correct spec.groupId." if others else "Correct spec.groupId."
+    another = "create a StaticGroup with the right spec.groupId."
+    remedy = f"Set {others[0]}, or {another}" if others else f"{another[0].upper()}{another[1:]}"
     if role_of(spec) is not CONNECT_ROLE:
         return remedy
     return (
@@ -155,20 +160,21 @@ def _fencing(wanted: Sequence[Seat]) -> Finding | None:
 
 
 def _absent_members(
-    group: GroupView, table: SeatTable, wanted: Sequence[Seat], namespace: str, agent: str, mode: Mode
-) -> Finding | None:
+    spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, group: GroupView, wanted: Sequence[Seat], agent: str
+) -> Finding | None:  # fmt: skip
     """Say which expected members are not in the group, the most specific cause first; None when all are."""
+    role = role_of(spec)
     if group.group_type is GroupType.ABSENT and wanted:
         return _complete(
             reason=Reason.GROUP_NOT_FOUND,
             sentence=f"The brokers know no group {group.group_id}.",
-            remedy=f"It appears when the first {table.role.singular} joins; if {table.role.plural} run, compare their "
+            remedy=f"It appears when the first {role.singular} joins; if {role.plural} run, compare their "
             "group.id with spec.groupId.",
         )
     first = min((seat.standing for seat in wanted if seat.standing in _LASTING), key=_LASTING.index, default=None)
     if first is not None:
         seats = [seat for seat in wanted if seat.standing is first]
-        return _lasting(seats, len(wanted), table, namespace, agent, mode)
+        return _lasting(spec, snapshot, plan, seats, len(wanted), agent)
     away = [seat for seat in wanted if seat.standing is Standing.AWAY]
     if away:
         return _complete(
@@ -180,22 +186,27 @@ def _absent_members(
     return None
 
 
-def absent_remedy(table: SeatTable, namespace: str, pod_name: str, agent: str) -> str:
+def absent_remedy(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, pod_name: str, agent: str) -> str:
     """Say what brings back a member whose pod is Ready but which is not in the group; `agent`: see `way_to_agent`."""
-    if table.role is CONNECT_ROLE:
-        return agent if table.dynamic else remedies.restart_worker(namespace, pod_name)
-    return remedies.TAKE_IDS if table.dynamic else remedies.restart_pod(namespace, pod_name)
+    is_connect = role_of(spec) is CONNECT_ROLE
+    if plan.table is None or not plan.table.dynamic:
+        restart = remedies.restart_worker if is_connect else remedies.restart_pod
+        return restart(snapshot.namespace, pod_name)
+    if is_connect:
+        return agent
+    entry, injected = env_entries(spec.client)[0], plan.history.injected
+    variable = "" if spec.client.type is ClientType.OWN else entry.instance_id_name
+    container = entry.container or (injected.container if injected is not None else "")
+    return remedies.take_ids(variable, container)
 
 
 def _lasting(
-    seats: Sequence[Seat], expected: int, table: SeatTable, namespace: str, agent: str, mode: Mode
+    spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, seats: Sequence[Seat], expected: int, agent: str
 ) -> Finding:  # fmt: skip
     """Say why members are not in the group that do not join by themselves."""
     pod, many = seats[0].pod_name, f"{len(seats)} of {expected} members"
-    workload_name = pod.rpartition("-")[0]
-    roll = "See Injected."
-    if mode is Mode.OBSERVE:
-        roll = "In mode Observe no id is injected: set spec.mode to Manage, then roll the workload."
+    namespace, workload = snapshot.namespace, f"{spec.workload_ref.kind.lower()} {spec.workload_ref.name}"
+    roll = f"{remedies.ACT[0].upper()}{remedies.ACT[1:]}." if spec.mode is Mode.OBSERVE else "See Injected."
     sentence, remedy = {
         Standing.UNISSUED: (f"{many} are not static yet, because their pods run without their ids.", roll),
         Standing.LOCKED_OUT: (
@@ -205,7 +216,7 @@ def _lasting(
         ),
         Standing.MISSING: (
             f"{many} are not in the group though their pods are Ready, such as {pod}",
-            absent_remedy(table, namespace, pod, agent),
+            absent_remedy(spec, snapshot, plan, pod, agent),
         ),
         Standing.OVERDUE: (
             f"{many} have been away for longer than a restart takes, such as that of pod {pod}.",
@@ -213,7 +224,7 @@ def _lasting(
         ),
         Standing.WITHOUT_POD: (
             f"{many} have been away for longer than a restart takes, because their pods do not exist, such as {pod}.",
-            f"See why with kubectl -n {namespace} describe statefulset {workload_name}",
+            f"See why with kubectl -n {namespace} describe {workload}",
         ),
     }[seats[0].standing]
     reason = Reason.NOT_ROLLED_YET if seats[0].standing is Standing.UNISSUED else Reason.MEMBERS_MISSING
@@ -238,7 +249,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
             reason=Reason.REMOVAL_OFF,
             sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator "
             "may only observe.",
-            remedy="Set spec.mode to Manage (or lift the operator's forced Observe).",
+            remedy=f"{remedies.MANAGE[0].upper()}{remedies.MANAGE[1:]}.",
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
     return _kept(spec, lasting) if lasting else _in_progress(plan, executed) or _settled(plan)

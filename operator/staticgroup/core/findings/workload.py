@@ -22,6 +22,13 @@ from . import Finding, Obstacle, ended
 
 _injected: Final = partial(Finding, kind=ConditionType.INJECTED)
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
+_NO_IDS: Final = {
+    InjectionVerdict.OBSERVE_ONLY: remedies.ACT,
+    InjectionVerdict.NOT_SERVED: remedies.SEE_WHY_NO_ID,
+    InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS,
+    InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID,
+}
+"""What to do about pods without an id while new ones get none either."""
 _BY: Final = {InjectedMethod.POLICY.value: " by the admission policy", InjectedMethod.WEBHOOK.value: " by the webhook"}
 _STAYS: Final = "The session timeout stays as it is."
 _RECOMMENDATIONS: Final[dict[Reason, tuple[str, str]]] = {
@@ -80,7 +87,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             remedy=_way_to_read(what, spec, snapshot),
         )
     if snapshot.workload is None:
-        remedy = "Create it or correct spec.workloadRef.name."
+        remedy = "Create it, or a StaticGroup with the right spec.workloadRef.name."
         return Finding(kind=kind, reason=Reason.WORKLOAD_NOT_FOUND, sentence=f"{name} does not exist.", remedy=remedy)
     if plan.too_large:
         return Finding(
@@ -205,6 +212,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         )
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = "client.type is Own, and they show another id"
+    if _has_own_id(plan, first.pod_name):
+        cause = "they set ids of their own"
     others = _whose(plan)
     if others:
         cause += f"; some carry the id of {min(others)}, and the members of one id fence each other"
@@ -222,13 +231,29 @@ def _whose(plan: Plan) -> set[str]:
     return {owner for pod_name, owner in carried if owner is not None and owner != pod_name}
 
 
+def _has_own_id(plan: Plan, pod_name: str) -> bool:
+    """True when the member of a pod joined under an id of the application's own."""
+    return plan.own_ids is not None and pod_name in plan.own_ids.pod_of.values()
+
+
 def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     """Say how a pod that runs without its id gets it."""
-    workload, injection = snapshot.workload, plan.injection
+    injection = plan.injection
     if injection is not None and injection.lacking_container:
         return remedies.NAME_CONTAINER
+    is_rolling = snapshot.workload is not None and snapshot.workload.is_rolling
+    if plan.own_ids is not None and _has_own_id(plan, pod_name) and not is_rolling:
+        return plan.own_ids.remedy
+    if injection is not None and injection.verdict in _NO_IDS:
+        return _NO_IDS[injection.verdict]
     if injection is not None and injection.verdict is InjectionVerdict.OFF_BY_USER and injection.injected is not None:
-        return remedies.write_ids(injection.injected.id_template)
+        return remedies.write_ids(injection.injected.id_template, had_others=bool(injection.templates))
+    return _way_to_new_pod(snapshot, pod_name)
+
+
+def _way_to_new_pod(snapshot: Snapshot, pod_name: str) -> str:
+    """Say how a pod is replaced by one that gets its id."""
+    workload = snapshot.workload
     if workload is None:
         return remedies.give_ids(snapshot.namespace, pod_name.rpartition("-")[0])
     ordinal = ordinal_of_pod(workload.name, pod_name)
@@ -237,6 +262,8 @@ def way_to_id(snapshot: Snapshot, plan: Plan, pod_name: str) -> str:
     is_below = ordinal is not None and ordinal - workload.start < workload.partition
     if workload.update_strategy == "OnDelete" or is_below:
         return remedies.give_id(snapshot.namespace, pod_name)
+    if workload.is_rolling:
+        return remedies.AWAIT_ROLL
     return remedies.give_ids(snapshot.namespace, workload.name, workload.kind)
 
 

@@ -43,10 +43,10 @@ def collision(
         sets = f"sets the same variable {variable} of {where}"
         sentence = f"StaticGroup {other} {sets}, whose client gets the id of only one"
     fields = [*(["a suffix"] if shared else []), *(["an instanceIdName"] if both else [])]
-    first, which = "", "one of them"
+    first, which, read = "", "one of them", ", and let its client read that variable" if both else ""
     if {mine.type, theirs.type}.isdisjoint(TAKES_ENV):
         first, which = "set spec.client.type of one of them to Custom, and ", "that one"
-    remedy = f"{first}give the entries of spec.client.env of {which} {' and '.join(fields)} of their own"
+    remedy = f"{first}give the entries of spec.client.env of {which} {' and '.join(fields)} of their own{read}"
     return Obstacle(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedy)
 
 

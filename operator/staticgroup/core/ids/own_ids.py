@@ -15,10 +15,12 @@ from ...api.injection import env_entries
 from ...api.resources.client import ClientType
 from ...api.resources.staticgroup import StaticGroupSpec
 from ..evidence.chain import KnownPod, PodState
+from ..findings import counted
 from ..seats import SeatTable, Standing
 from ..snapshot import Snapshot
 from .suffixes import SuffixMismatch
 
+FORM: Final = "their form, such as billing-{ordinal}"
 UNEXPANDED: Final = "$("
 """Begins a reference to a variable that the container does not have: the kubelet leaves it as it is."""
 
@@ -72,20 +74,25 @@ def own_ids(
             "a second pod without it would fence the first"
         )
         remedy = (
-            'restart that pod, so that it gets its id; to have no id instead of this text, write the variable into the '
-            'container with an empty value ahead of the one that refers to it'
+            "restart the pod that lacks the variable (Injected and the issues name it); to have no id instead of this "
+            "text, write the variable with an empty value into the container's env, ahead of the one that refers to it"
         )
         return OwnIds(pod_of={unexpanded: ""}, is_shared=True, sentence=sentence, remedy=remedy)
     if pod_of:
-        example, wanted = next(iter(pod_of)), len(table.wanted)
-        sentence = (
-            f"{len(pod_of)} of {wanted} members joined under ids of the application's own, such as {example} "
-            f"of pod {pod_of[example]}: it does not use the id in the variable {variable}"
-        )
-        return OwnIds(
-            pod_of=pod_of, is_shared=False, sentence=sentence,
-            remedy=f"{hand_over}; or, to keep the application as it is, set {_as_own(pod_of)}",
-        )
+        example = next(iter(pod_of))
+        joined = counted(len(pod_of), "member joined under an id", "members joined under ids")
+        sentence = f"{joined} of the application's own, such as {example} of pod {pod_of[example]}"
+        keep = _as_own(pod_of)
+        if FORM in keep:
+            hand_over = "name the variable that the client reads in spec.client.env (type Custom), or let it read "
+            hand_over += variable
+        if any(seat.pod_name in pod_of.values() for seat in table.of(Standing.MISSING)):
+            sentence += f": it does not use the id in the variable {variable}"
+            remedy = f"{hand_over}; or, to keep these ids, set {keep}, and roll"
+        else:
+            sentence += "; these pods were given no other yet"
+            remedy = f"to keep these ids, set {keep}; to replace them, {hand_over}, and roll in mode Manage"
+        return OwnIds(pod_of=pod_of, is_shared=False, sentence=sentence, remedy=remedy)
     missing = table.of(Standing.MISSING)
     if len(foreign) == 1 and len(missing) == len(table.wanted) > 1:
         sentence = (
@@ -111,7 +118,7 @@ def _as_own(pod_of: dict[str, str]) -> str:
     if added == {""}:
         return word
     if None in added:
-        return f"{word} and spec.idTemplate to how the application makes them"
+        return f"{word} and spec.idTemplate to {FORM}"
     listed = sorted(text for text in added if text)
     if len(added) == 1:
         return f'{word} and spec.idTemplate to "{{podName}}{listed[0]}"'

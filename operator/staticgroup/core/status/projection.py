@@ -77,7 +77,7 @@ def project(
         protocol=protocol_of(group).reported_as or previous.protocol or GroupProtocol.UNKNOWN,
         group_state=group.state if isinstance(group, GroupView) else previous.group_state,
         members=_members(plan, previous),
-        issues=issues_of(findings_of_seats(plan, snapshot), previous.issues, now),
+        issues=issues_of(findings_of_seats(spec, plan, snapshot), previous.issues, now),
         last_removal=_last_removal(executed, previous, now),
         session_timeout=_session_timeout(plan, previous),
         connect=_connect(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
@@ -142,7 +142,7 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
         )
     text = "Everything the spec asks for is in place."
     if pending:
-        text = f"All is well, something is in progress. {pending[0].kind}: {pending[0].text}"
+        text = f"In progress, nothing to do yet. {pending[0].kind}: {pending[0].text}"
     return Finding(kind=_T.READY, reason=Reason.RECONCILED, sentence=text)
 
 

@@ -174,8 +174,8 @@ def refusal(stores: Stores, group: StaticGroup) -> KafkaProblem | None:
     if found:
         prefixes = ", ".join(sorted({prefix for e in found for prefix in e.group_prefixes}))
         text = f"ClusterKafkaConnection {ref.name} allows namespace {namespace} no group {group.spec.group_id}, "
-        text += f"only those that begin with {prefixes}: correct spec.groupId, or have its owner add a prefix to "
-        text += "groupPrefixes in spec.allowedNamespaces"
+        text += f"only those that begin with {prefixes}: create a StaticGroup of such a group, or have its owner "
+        text += "add a prefix to groupPrefixes in spec.allowedNamespaces"
         return KafkaProblem(kind=KafkaProblemKind.GROUP_NOT_ALLOWED, message=text)
     text = f"ClusterKafkaConnection {ref.name} does not allow namespace {namespace}: "
     text += "have its owner add the namespace to spec.allowedNamespaces"
