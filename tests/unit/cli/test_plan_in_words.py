@@ -30,6 +30,7 @@ from unit.core.builders import (
     sight,
     spec,
 )
+from unit.core.crashed_members import crash, remembered
 
 DEAD, SUSPECT = PodState.DEAD, PodState.SUSPECT
 
@@ -70,6 +71,13 @@ def test_rebalance_is_no_plan_without_anything_to_do() -> None:
     assert "Plan: group orders is rebalanced once for payments." in text
     assert "nothing to remove" not in text
     assert "nothing to remove" in words(world)
+
+
+def test_release_is_no_plan_without_anything_to_do() -> None:
+    wish = spec(groupProtocol="Auto", removal="DepartedAndCrashed")
+    text = words(crash(), remembered(), wish)
+    assert f"Plan: the crashed member of {id_of(0)} leaves until it restarts: " in text
+    assert "nothing to remove" not in text
 
 
 def test_ids_that_nobody_injects_are_not_injected_by_none() -> None:

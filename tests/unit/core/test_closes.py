@@ -135,5 +135,7 @@ def test_the_condition_says_which_settings_do_it() -> None:
     condition = conditions_of(world(member(0), member(1)), remembered(left_on_close=LEFT))[ConditionType.ROLLS_QUIETLY]
     assert (condition.status, condition.reason) == (ConditionStatus.FALSE, Reason.MEMBERS_LEAVE_ON_CLOSE)
     assert "leave-group-on-close" in condition.message
+    assert condition.message.endswith("@platformatic/kafka always leaves, so use another client.")
+    assert "kafkajs" not in condition.message  # it has no group.instance.id
     ready = conditions_of(world(member(0), member(1)), remembered(left_on_close=LEFT))["Ready"]
     assert ready.status is ConditionStatus.TRUE

@@ -265,6 +265,7 @@ async def test_a_group_without_an_allowed_prefix_is_asked_nothing_and_says_which
     await world.settled(4)
     assert (world.kafka.leaves, world.kafka.settings_seen) == ([], [])
     world.tells("Connected", "False", "GroupNotAllowed", "no group orders, only those that begin with order., shop-")
+    assert "shop-: create a StaticGroup of such a group, or have its owner add" in world.condition("Connected")[2]
     world.stores.put_connection(SHARED, shared(3, allowedNamespaces=[{"names": ["shop"], "groupPrefixes": ["shop-", "orders"]}]))
     await world.settled(3)
     assert [entry.instance_id for entry, _ in world.kafka.leaves] == [world.id_of(2)]
