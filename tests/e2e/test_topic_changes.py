@@ -173,7 +173,7 @@ async def test_one_member_that_leaves_is_enough_for_an_added_topic(
 ) -> None:
     """What the status advises where the operator may not rebalance: to scale down by one, and back."""
     group_id, settings = f"one-{assignor}-{is_removed}", settings_of(brokers)
-    before, members = await rolled(gateway, brokers, start, group_id, assignor, session_ms=20_000)
+    before, members = await rolled(gateway, brokers, start, group_id, assignor, session_ms=30_000)
     assert before.topics == ((TOPIC, 6), (ADDED, 0))
 
     members[2].kill()
