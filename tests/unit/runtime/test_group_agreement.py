@@ -206,7 +206,8 @@ def test_they_come_to_the_longest_that_any_wants_and_leave_it_alone(
     data=st.data(),
 )  # fmt: skip
 def test_what_they_have_set_follows_what_they_want(who: tuple[Party, ...], other: Party, within, data) -> None:
-    who, other = tuple(map(at_work, who)), at_work(other)
+    who = tuple(map(at_work, who))
+    other = replace(at_work(other), lengths_ms=who[0].lengths_ms)  # an edit of the spec forgets no measured absence
     world = World(who, bounded(*within, 1))
     for parties_now in (who, (other, *who[1:])):
         world.parties = parties_now
