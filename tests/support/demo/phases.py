@@ -161,14 +161,14 @@ def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
     ended = role.ending(group, departed)
     group.play.scale(REPLICAS - 1)
 
-    def standstills() -> dict[int, float | None]:
+    def taken_over() -> dict[int, float | None]:
         rest = [line for n in range(REPLICAS - 1) for line in group.lines(f"{group.name}-{n}")]
         return takeovers(group.lines(departed), rest, since_ms - 3000)
 
     ended_at_ms = until(ended, deadline_s=60, what=f"{departed} ends")
 
     def taken() -> dict[int, float | None] | None:
-        found = standstills()
+        found = taken_over()
         return found if found and None not in found.values() else None
 
     pieces = f"the {role.wording.pieces} of {departed}"
