@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from ..api.resources.staticgroup import StaticGroupSpec
 from .consuming import STUCK_AFTER_S, TopicPlan, plan_topics, rebalancing_since_s, seen_to_close
+from .evidence.certificate import WORDS
 from .evidence.chain import KnownPod
 from .findings import Finding
 from .group import ConnectLoad, GroupType, GroupView, KafkaProblem, LeaveCall, LeaveEntry, load_of, work_after
@@ -53,7 +54,7 @@ class Removal:
         """What the removal rests on, for people: the newest ends first."""
         newest = sorted(self.ended, key=lambda p: -p.since_s)
         ends = [(p, p.certificate) for p in newest]
-        said = [f"{c.kind.words}: {c.statement}" if c else f"ended with its node {p.node_name}" for p, c in ends]
+        said = [f"{WORDS[c.kind]}: {c.statement}" if c else f"ended with its node {p.node_name}" for p, c in ends]
         named = [f"pod {p.pod_name} uid {p.uid} {text}" for p, text in zip(newest, said, strict=True)]
         unnamed = "every pod that was there when it joined has ended, by its certificate or with its node"
         return "; ".join(named[:EVIDENCE_MAX]) or unnamed

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
 
@@ -41,10 +41,9 @@ class CertificateKind(StrEnum):
     ENDED = "E1"
     NEVER_RAN = "E1Prime"
 
-    @property
-    def words(self) -> str:
-        """What it proves, to stand behind a pod's name."""
-        return "has ended" if self is CertificateKind.ENDED else "never ran"
+
+WORDS: Final = {CertificateKind.ENDED: "has ended", CertificateKind.NEVER_RAN: "never ran"}
+"""What each kind proves, to stand behind a pod's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
