@@ -14,6 +14,7 @@ import json
 import os
 import re
 import stat
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,7 +52,7 @@ class TokenProvider(Protocol):
         """Return a valid token; raises Refusal."""
 
 
-class RenewedToken:
+class RenewedToken(ABC):
     """Fetch a token, and keep it until `early_s` before its end, or for half of its life if that is longer."""
 
     early_s = float("inf")
@@ -71,9 +72,9 @@ class RenewedToken:
                 self._renew_at_s = self._clock() + max(lifetime_s - self.early_s, lifetime_s / 2)
             return self._token
 
+    @abstractmethod
     async def _fetch(self) -> tuple[str, float]:
         """Return a new token and its lifetime in seconds."""
-        raise NotImplementedError
 
 
 class AiokafkaToken(AbstractTokenProvider):
