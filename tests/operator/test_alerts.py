@@ -332,7 +332,9 @@ def test_values_change_labels_severities_times_and_leave_alerts_out() -> None:
     missing = rendered["StaticGroupMembersMissing"]
     assert (missing["for"], missing["labels"]) == ("10m", {"severity": "warning", "team": "streaming"})
     assert missing["expr"] == alerts()["StaticGroupMembersMissing"]["expr"]
-    assert missing["annotations"]["runbook_url"] == "https://runbooks.example/staticgroup#staticgroupmembersmissing"
+    assert missing["annotations"]["runbook_url"] == (
+        "https://docs.example/staticgroup/guide/runbooks.html#staticgroupmembersmissing"
+    )
     assert rendered["StaticGroupNotReady"]["for"] == alerts()["StaticGroupNotReady"]["for"]
     assert all(each["labels"]["team"] == "streaming" for each in rendered.values())
 

@@ -10,6 +10,8 @@
   value: {{ join "," .Values.watchNamespaces | quote }}
 - name: STATICGROUP_FORCE_OBSERVE
   value: {{ $operator.forceObserve | quote }}
+- name: STATICGROUP_DOCS_URL
+  value: {{ .Values.docsUrl | quote }}
 - name: STATICGROUP_LEADER_ELECTION
   value: {{ $operator.leaderElection | quote }}
 - name: STATICGROUP_LEASE_NAME

@@ -203,6 +203,7 @@ def with_conditions(
     *,
     observed_generation: int,
     now: datetime,
+    docs_url: str = "",
 ) -> tuple[Condition, ...]:
     """Return the conditions with what was found now, moving lastTransitionTime only where a status flips.
 
@@ -212,6 +213,7 @@ def with_conditions(
     found: Status, reason and message of each type; messages are cut to 1024 characters.
     observed_generation: metadata.generation of the spec in force, from 0.
     now: Aware time of this round; kept to the second, as metav1.Time does.
+    docs_url: Where the site of docs/ is read; "" for nowhere.
 
     Returns
     -------
@@ -224,13 +226,18 @@ def with_conditions(
     conditions = {condition.type: condition for condition in before}
     for kind, status, reason, message in found:
         old = conditions.get(kind)
+        page = f" ({url})" if (url := reason.page(docs_url)) else ""
         since = old.last_transition_time if old is not None and old.status is status else None
         conditions[kind] = Condition(
             type=kind,
             status=status,
             reason=reason,
-            message=message if len(message) <= MESSAGE_LENGTH_MAX else message[: MESSAGE_LENGTH_MAX - 1] + "…",
+            message=_cut(message, MESSAGE_LENGTH_MAX - len(page)) + page,
             last_transition_time=since or now.replace(microsecond=0),
             observed_generation=observed_generation,
         )
     return tuple(conditions.values())
+
+
+def _cut(text: str, length: int) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"

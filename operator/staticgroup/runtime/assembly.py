@@ -146,6 +146,7 @@ class Assembly:
             connections=self.connections,
             may_write=self._may_write,
             now_s=sources.now_s,
+            docs_url=self.settings.docs_url,
         )
         self.queue, self.connection_queue = self._queues()
 
@@ -217,6 +218,7 @@ class Assembly:
             now_s=sources.now_s,
             monotonic_s=sources.monotonic_s,
             force_observe=self.settings.force_observe,
+            docs_url=self.settings.docs_url,
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
         )

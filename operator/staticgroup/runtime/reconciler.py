@@ -48,6 +48,7 @@ class Reconciler:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
+    docs_url: where the site of docs/ is read; "" for nowhere.
     """
 
     gatherer: Gatherer
@@ -60,6 +61,7 @@ class Reconciler:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     force_observe: bool = False
+    docs_url: str = ""
     group_poll_s: float = 30.0
     journal: JournalPort | None = None
     returns: Returns = field(init=False)
@@ -222,9 +224,8 @@ class Reconciler:
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False
-        status = project(
-            spec, snapshot, decided, executed, memory.status, datetime.fromtimestamp(self.now_s(), tz=UTC)
-        )
+        now = datetime.fromtimestamp(self.now_s(), tz=UTC)
+        status = project(spec, snapshot, decided, executed, memory.status, now, docs_url=self.docs_url)
         await self.narrator.round(group, decided, memory.status, status)
         return await self._write(group, status, memory, revision)
 
@@ -241,7 +242,7 @@ class Reconciler:
         revision, before = self._revision(memory), memory.status or StaticGroupStatus()
         remembered = await self._looked(group, memory)
         generation, uid = group.metadata.generation, group.metadata.uid
-        conditions = suspended_conditions(before.conditions, generation, now)
+        conditions = suspended_conditions(before.conditions, generation, now, docs_url=self.docs_url)
         changes = {"observed_generation": generation, "conditions": conditions}
         status = with_memory(before.model_copy(update=changes), {"static_group_uid": uid} | remembered)
         if self.may_write():

@@ -83,3 +83,16 @@ def test_a_sentence_of_the_callers_own_is_kept_as_it_is_and_cut_at_the_bound() -
     assert (short.message, short.status, short.observed_generation) == ("{not} a template", ConditionStatus.UNKNOWN, 2)
     assert say("x" * MESSAGE_LENGTH_MAX).message == "x" * MESSAGE_LENGTH_MAX
     assert say("x" * (MESSAGE_LENGTH_MAX + 1)).message == "x" * (MESSAGE_LENGTH_MAX - 1) + "…"
+
+
+def test_what_is_not_so_names_the_page_on_its_reason_also_behind_a_sentence_that_is_cut() -> None:
+    def say(reason: Reason, message: str) -> str:
+        found = (ConditionType.READY, reason.status, reason, message)
+        (condition,) = with_conditions((), [found], observed_generation=2, now=T0, docs_url="https://docs.example/sg")
+        return condition.message
+
+    page = " (https://docs.example/sg/guide/troubleshooting.html#membersmissing)"
+    assert say(Reason.MEMBERS_MISSING, "Pod orders-1 has none.") == f"Pod orders-1 has none.{page}"
+    assert say(Reason.RECONCILED, "All is well.") == "All is well."
+    long = say(Reason.MEMBERS_MISSING, "x" * 2 * MESSAGE_LENGTH_MAX)
+    assert (len(long), long[-len(page) - 2 :]) == (MESSAGE_LENGTH_MAX, f"x…{page}")

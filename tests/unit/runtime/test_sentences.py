@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from staticgroup.api import names
 from staticgroup.core.group import LeaveOutcome
 
-from .operator_world import OperatorWorld, guards, static_group
+from .operator_world import OperatorWorld, guards, kafka_connection, static_group
 from .stories import LIVING, managed, start_as, stray
 
+CONNECTION = ("shop", "kafka")
 B_CONSUMER = {"instanceIdName": "B_INSTANCE_ID", "suffix": "-b", "sessionTimeoutName": ""}
 
 
@@ -337,3 +339,27 @@ async def test_container_of_a_statefulset_that_is_not_there_is_not_known() -> No
     world.delete_workload()
     await world.settled(2)
     assert "worker" not in world.condition("Injected")[2]
+
+
+# where to read on -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("mode", "page"), [("Manage", "workloadnotfound"), ("Suspended", "suspended")])
+async def test_a_condition_names_the_page_on_its_reason_where_the_site_is_known(mode: str, page: str) -> None:
+    world = await OperatorWorld().started()
+    world.reconciler.docs_url = "https://docs.example"
+    world.declare(static_group(generation=2, mode=mode))
+    world.delete_workload()
+    await world.settled(2)
+    assert world.condition("Ready")[2].endswith(f" (https://docs.example/guide/troubleshooting.html#{page})")
+
+
+async def test_the_condition_of_a_connection_names_the_page_on_its_reason_too() -> None:
+    world = OperatorWorld()
+    world.kube.put_object(names.KAFKA_CONNECTION_PLURAL, kafka_connection())
+    world.kube.secrets = {}
+    reporter = world.reporter()
+    reporter.docs_url = "https://docs.example"
+    await reporter.reconcile(CONNECTION)
+    written = world.kube.objects[names.KAFKA_CONNECTION_PLURAL, *CONNECTION]["status"]["conditions"]
+    assert {c["message"].rpartition("#")[2] for c in written} == {"secretnotfound)"}

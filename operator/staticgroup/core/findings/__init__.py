@@ -86,11 +86,11 @@ def counted(count: int, one: str, many: str) -> str:
 
 
 def conditions_of(
-    findings: Iterable[Finding], before: Sequence[Condition], *, observed_generation: int, now: datetime
+    findings: Iterable[Finding], before: Sequence[Condition], *, observed_generation: int, now: datetime, docs_url: str
 ) -> tuple[Condition, ...]:
-    """Return the conditions with those that the findings are; others are kept as they are."""
+    """Return the conditions with those that the findings are, as `with_conditions` does; others are kept."""
     found = [(ConditionType(f.kind), f.status, Reason(f.reason), f.text) for f in findings]
-    return with_conditions(before, found, observed_generation=observed_generation, now=now)
+    return with_conditions(before, found, observed_generation=observed_generation, now=now, docs_url=docs_url)
 
 
 def issues_of(findings: Iterable[Finding], before: Sequence[MemberIssue], now: datetime) -> list[MemberIssue]:

@@ -52,6 +52,8 @@ def project(
     executed: Executed,
     before: api.StaticGroupStatus | None,
     now: datetime,
+    *,
+    docs_url: str = "",
 ) -> api.StaticGroupStatus:
     """Return the status of one round.
 
@@ -59,6 +61,7 @@ def project(
     ----------
     before: the status as it is; its timestamps are kept where nothing changed.
     now: aware time.
+    docs_url: where the site of docs/ is read, for the messages; "" for nowhere.
 
     Returns
     -------
@@ -69,7 +72,7 @@ def project(
     is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
     # The condition of a recommendation stays only while recommendations are read.
     kept = [c for c in previous.conditions if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
-    conditions = conditions_of(found, kept, observed_generation=snapshot.metadata_generation, now=now)
+    conditions = conditions_of(found, kept, observed_generation=snapshot.metadata_generation, now=now, docs_url=docs_url)
     return api.StaticGroupStatus(
         observed_generation=snapshot.metadata_generation,
         conditions=sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER))),
@@ -111,14 +114,16 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
     return (_ready(spec, snapshot, parts), *parts)
 
 
-def suspended_conditions(before: Sequence[Condition], observed_generation: int, now: datetime) -> list[Condition]:
+def suspended_conditions(
+    before: Sequence[Condition], observed_generation: int, now: datetime, *, docs_url: str
+) -> list[Condition]:
     """Return the conditions of a suspended StaticGroup, of which what was true may be so no more; others' are kept."""
     sentence = "Nothing is done because spec.mode is Suspended."
     found = [Finding(kind=_T.READY, reason=Reason.SUSPENDED, sentence=sentence, remedy="Set it to Manage to go on.")]
     sentence = "Not checked while spec.mode is Suspended."
     for kind in (kind for kind in _T if kind is not _T.READY and any(c.type == kind for c in before)):
         found.append(Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence))
-    return list(conditions_of(found, before, observed_generation=observed_generation, now=now))
+    return list(conditions_of(found, before, observed_generation=observed_generation, now=now, docs_url=docs_url))
 
 
 def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) -> Finding:

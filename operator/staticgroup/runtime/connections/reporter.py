@@ -33,6 +33,7 @@ class ConnectionReporter:
     connections: Connections
     may_write: Callable[[], bool]
     now_s: Callable[[], float]
+    docs_url: str = ""
     _written: dict[str, KafkaConnectionStatus] = field(default_factory=dict)
     """The newest status that was written, by the uid of its connection."""
     _unsure: set[str] = field(default_factory=set)
@@ -86,9 +87,12 @@ class ConnectionReporter:
             reason, verdict, message = Reason.BROKERS_REACHABLE, ConditionStatus.TRUE, _answering(facts)
             cluster_id, brokers = _readable(facts.cluster_id), len(facts.brokers)
         found = [(kind, verdict, reason, message) for kind in (ConditionType.READY, ConditionType.CONNECTED)]
+        conditions = with_conditions(
+            before.conditions, found, observed_generation=generation, now=now, docs_url=self.docs_url
+        )
         return KafkaConnectionStatus(
             observed_generation=generation,
-            conditions=list(with_conditions(before.conditions, found, observed_generation=generation, now=now)),
+            conditions=list(conditions),
             cluster_id=cluster_id,
             brokers=brokers,
         )
