@@ -13,12 +13,12 @@ from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, Workload
 
 GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
-DIVIDE_IDS: Final = "change the id template of one of them"
-"""For two StaticGroups that make the same id."""
 APPLY_CRDS: Final = "install the CRDs of the operator's version: kubectl staticgroup crds | kubectl apply -f -"
 """For a kind that is not served, or whose CRD is older than the operator."""
 SEE_WHAT_KEEPS_AGENT_OUT: Final = "the condition Injected says what keeps the agent out of new pods"
 """For workers without the agent, where none can be injected."""
+SEE_INJECTED: Final = "the condition Injected says what to do"
+"""For members whose pods get no id, or that of another StaticGroup."""
 SEE_WHY_NO_ID: Final = "the condition Injected says why new pods get none"
 """For pods without an id while none is issued."""
 MANAGE: Final = "set spec.mode to Manage, and the chart's operator.forceObserve to false"
@@ -31,6 +31,10 @@ RUN_AGENT: Final = (
     "start the workers with the agent and read its first line in their log, see docs/guide/kafka-connect.md"
 )
 """For Connect workers that are in the group without the ids that their pods carry."""
+NAME_WORKER: Final = (
+    "set rest.advertised.host.name to <pod name>.<headless service>, see docs/guide/kafka-connect.md"
+)
+"""For a Connect worker whose address does not outlive its pod; one template serves all pods."""
 NAME_CONTAINER: Final = "correct the name of the container in spec.client, and roll the StatefulSet"
 """For a spec that names a container that the pods do not have."""
 
@@ -60,18 +64,17 @@ def take_ids(variable: str, container: str) -> str:
 
 def wait_for_session(namespace: str, pod_name: str) -> str:
     """Say what to do about a pod that is refused because its crashed process's member is still in the group."""
-    return f"{_SESSION_OVER} {_delete(namespace, pod_name)}"
+    return f"wait for the session to expire; {_if_it_stays_out(namespace, pod_name)}"
 
 
 def let_in(namespace: str, pod_name: str) -> str:
     """Say the same where the operator is only asked to report it."""
-    return f"set spec.removal to DepartedAndCrashed, or {_SESSION_OVER} {_delete(namespace, pod_name)}"
+    return f"set spec.removal to DepartedAndCrashed, or wait; {_if_it_stays_out(namespace, pod_name)}"
 
 
 def end_pod(namespace: str, pod_name: str) -> str:
     """Say how the member of a live pod that nothing ends comes to leave."""
-    waits = "it leaves once that pod has ended, which nothing does now"
-    return f"{waits}; if it is not needed: {_delete(namespace, pod_name)}"
+    return f"nothing ends that pod now; if it is not needed: {_delete(namespace, pod_name)}"
 
 
 def tell_apart(namespace: str, *, is_scoped: bool) -> str:
@@ -81,11 +84,11 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
     ----------
     is_scoped: the id is of this StaticGroup alone, so somebody copied it.
     """
-    waits = "the member leaves when its session expires"
+    waits = "the member may stay while that pod runs"
     if is_scoped:
         return f"{waits}; ask in namespace {namespace} why that pod has an id of this StaticGroup"
-    scoped = f"add {{scope}} to the id template, or a StaticGroup of that pod in namespace {namespace}"
-    return f"{waits}; so that later ones need not wait, {scoped}"
+    other = "or, if that pod consumes in another group, a StaticGroup for it there"
+    return f"{waits}; for later ones add {{scope}} to spec.idTemplate, {other}"
 
 
 def allow_exclusive(connection: str) -> str:
@@ -99,7 +102,7 @@ def allow_exclusive(connection: str) -> str:
 def bring_agent(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
     """Say the same as RUN_AGENT where the operator injects the agent."""
     roll = _roll(namespace, workload_name, kind)
-    return f"the agent's line in the log says why; without one a roll brings it: {roll}"
+    return f"its line in the worker's log says why; if there is none: {roll}"
 
 
 def make_room_for_agent(change: str) -> str:
@@ -110,11 +113,6 @@ def make_room_for_agent(change: str) -> str:
 def restart_worker(namespace: str, pod_name: str) -> str:
     """Say what brings back a Connect worker that is not in the group though its pod is Ready."""
     return f"read the log of its worker, and restart its pod: {_delete(namespace, pod_name)}"
-
-
-def name_worker(pod_name: str) -> str:
-    """Say which field gives a Connect worker an address that outlives its pod."""
-    return f"set rest.advertised.host.name to {pod_name}.<headless service>, see docs/guide/kafka-connect.md"
 
 
 def give_ids(namespace: str, workload_name: str, kind: WorkloadKind = STATEFUL_SET) -> str:
@@ -156,9 +154,9 @@ def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
     return f"kubectl -n {namespace} rollout restart statefulset/{workload_name}"
 
 
-_SESSION_OVER: Final = (
-    "once the session has expired, for a client that stays Ready and does not ask again (librdkafka):"
-)
+def _if_it_stays_out(namespace: str, pod_name: str) -> str:
+    tries = "if the pod has not joined by then (librdkafka does not try again)"
+    return f"{tries}: {_delete(namespace, pod_name)}"
 
 
 def hint(name: str, known: Iterable[str]) -> str:

@@ -44,6 +44,7 @@ class RebalanceGuard(StrEnum):
     NOT_ASKED_FOR = "NotAskedFor"
     DONE_BEFORE = "DoneBefore"
     DONE_LATELY = "DoneLately"
+    OTHERS_IN_GROUP = "OthersInGroup"
     KAFKA_STREAMS = "KafkaStreams"
     NOT_KNOWN = "NotKnown"
 
@@ -104,7 +105,7 @@ def plan_topics(
     unread = replace(unread, rest_since_s=rest_since_s)
 
     # Step 3: whether now.
-    held_by = _held_by(spec, group, unread, now_s)
+    held_by = _held_by(spec, group, table, unread, now_s)
     if held_by is None:
         action = Rebalance(group_id=group.group_id, assignor=group.assignor, topics=topics)
         return TopicPlan(unread=unread, action=action)
@@ -145,7 +146,9 @@ def with_rebalance(unread: UnreadTopics | None, now_s: float) -> UnreadTopics | 
     return unread and replace(unread, rebalanced_for=unread.topics, rebalanced_at_s=now_s)
 
 
-def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_s: float) -> RebalanceGuard | None:
+def _held_by(
+    spec: StaticGroupSpec, group: GroupView, table: SeatTable, unread: UnreadTopics, now_s: float
+) -> RebalanceGuard | None:
     """Return what holds the rebalance back; None when nothing does."""
     if group.assignor == STREAMS_ASSIGNOR:
         return RebalanceGuard.KAFKA_STREAMS
@@ -155,6 +158,8 @@ def _held_by(spec: StaticGroupSpec, group: GroupView, unread: UnreadTopics, now_
         return RebalanceGuard.DONE_BEFORE
     if unread.rebalanced_at_s is not None and now_s - unread.rebalanced_at_s < PACE_S:
         return RebalanceGuard.DONE_LATELY
+    if table.foreign or table.dynamic:
+        return RebalanceGuard.OTHERS_IN_GROUP
     if unread.rest_since_s is None or now_s - unread.rest_since_s < SETTLED_S or not group.assignor:
         return RebalanceGuard.NOT_AT_REST
     return None

@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 from ..api import remedies
-from ..api.resources.client import ClientType
 from ..api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import KnownPod, PodState
@@ -44,7 +43,6 @@ class Guard(StrEnum):
     PODS_UNSEEN = "PodsUnseen"
     NOT_READ_AFRESH = "NotReadAfresh"
     EXPECTED = "ExpectedAgain"
-    POD_PRESENT = "PodPresent"
     NO_BARRIER = "WatchBehind"
     POD_ENDING = "PodStillRunning"
     UNATTRIBUTED = "Unattributed"
@@ -123,10 +121,10 @@ def policy_never(c: Candidate) -> Hit | None:
 def unsupported_group(c: Candidate) -> Hit | None:
     """Hold for groups from which nobody can be removed, and for those that pods of this role cannot be in."""
     if protocol_of(c.group).leaves_by is None or not role_of(c.spec).may_be_in(c.group):
-        kind = f" and protocol type {c.group.protocol_type}" if c.group.protocol_type else ""
-        what = f"the group is of type {c.group.group_type.value}{kind}"
-        sentence = f"{what}, and spec.client.type is {c.spec.client.type.value}"
-        return Hit(Guard.UNSUPPORTED_GROUP, sentence)
+        kind = f", {c.group.protocol_type}" if c.group.protocol_type else ""
+        what = f"the group ({c.group.group_type.value}{kind})"
+        sentence = f"{what} does not fit spec.client.type {c.spec.client.type.value}"
+        return Hit(Guard.UNSUPPORTED_GROUP, sentence, "see the condition MembershipComplete")
     return None
 
 
@@ -134,7 +132,7 @@ def conflict(c: Candidate) -> Hit | None:
     """Hold when two StaticGroups claim the same ids, or write one place of the same pods: neither removes."""
     if c.snapshot.overlaps:
         sentence = f"StaticGroup {', '.join(c.snapshot.overlaps)} may issue the same ids"
-        return Hit(Guard.CONFLICT, sentence, remedies.DIVIDE_IDS)
+        return Hit(Guard.CONFLICT, sentence, "the condition Ready says what to do")
     if c.snapshot.collisions:
         found = c.snapshot.collisions[0]
         return Hit(Guard.CONFLICT, found.sentence, found.remedy)
@@ -150,15 +148,12 @@ def unscoped(c: Candidate) -> Hit | None:
         word = remedies.allow_exclusive(c.spec.connection_ref.name)
     scope = c.history.injected.scope if c.history.injected is not None else ""
     if is_scope_refused(scope, c.snapshot):
-        sentence = f"scope {scope} was not drawn for this StaticGroup, so another one may issue the same id"
+        sentence = f"{scope} in the id is not this StaticGroup's own, so another one may issue the same id"
         return Hit(Guard.UNSCOPED, sentence, word)
+    sentence = "the id has no {scope}, so another cluster may issue the same one"
     if c.issues_scoped:
         sentence = "an earlier id template without {scope} made this id, so another cluster may issue the same one"
-        return Hit(Guard.UNSCOPED, sentence, f"the member leaves when its session expires, or {word}")
-    sentence = "the id template has no {scope}, so another cluster may issue the same id"
-    if c.spec.client.type is not ClientType.OWN:  # else it is the application that makes the ids
-        word = f"add {{scope}} to spec.idTemplate or {word}"
-    return Hit(Guard.UNSCOPED, sentence, word)
+    return Hit(Guard.UNSCOPED, sentence, f"{_EXPIRES}, or {word}")
 
 
 def duplicate(c: Candidate) -> Hit | None:
@@ -195,7 +190,7 @@ def pods_unseen(c: Candidate) -> Hit | None:
 def not_read_afresh(c: Candidate) -> Hit | None:
     """Hold when intent and pod were not read after this round's describe (steps 1 and 2)."""
     if c.seat.fresh is None:
-        sentence = "the API server was not read after the group was described"
+        sentence = "nothing to do: its pod is looked up in the next round"
         return Hit(Guard.NOT_READ_AFRESH, sentence, requeue_after_s=1.0)
     return None
 
@@ -212,8 +207,9 @@ def pod_present(c: Candidate) -> Hit | None:
     ended = {pod.uid for pod in c.seat.chain if pod.certificate is not None}
     for pod_name, uid in c.seat.fresh.objects if c.seat.fresh is not None else ():
         if uid not in ended:
-            sentence = f"pod {pod_name} (uid {uid}) still exists and has not ended"
-            return Hit(Guard.POD_PRESENT, sentence, requeue_after_s=5.0)
+            sentence = f"pod {pod_name} (uid {uid}) may hold its id, and has not ended"
+            known = next((pod for pod in c.seat.chain if pod.uid == uid), None)
+            return _until_ended(c, known, sentence)
     return None
 
 
@@ -237,8 +233,8 @@ def carriers_left(c: Candidate) -> Hit | None:
         if pod.state is PodState.LIVE and not pod.has_lost_run:
             return _still_running(c, pod)
     if UNATTRIBUTED in left:
-        remedy = f"{_EXPIRES}; after a restart of its pod the next one can be removed"
-        return Hit(Guard.UNATTRIBUTED, "no pod explains this member", remedy)
+        sentence = "no pod was seen with its id when it joined"
+        return Hit(Guard.UNATTRIBUTED, sentence, f"{_EXPIRES}, unless its process runs elsewhere")
     suspects = {s.uid: s for s in c.history.members.suspects}
     uid = min(left - {UNSEEN}, default="")
     if uid:
@@ -248,13 +244,13 @@ def carriers_left(c: Candidate) -> Hit | None:
         sentence = f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen"
         return Hit(Guard.SUSPECT, sentence, _EXPIRES)
     if UNSEEN in left:
-        sentence = "it joined before the pod watch was complete, so a pod that nobody saw may hold it"
+        sentence = "it joined before the operator had seen every pod, so an unseen one may hold it"
         members = c.history.members
         # Until the watch is whole a restart brings another member that may be of an unseen pod.
         is_whole = members.watch == c.snapshot.watch
         whole_at = datetime.fromtimestamp(members.whole_at_s, UTC) + timedelta(minutes=1)
-        when = "" if is_whole else f", not before {whole_at:%H:%M} UTC,"
-        remedy = f"{_EXPIRES}; after a restart of its pod{when} the next one can be removed"
+        when = "now" if is_whole else f"after {whole_at:%H:%M} UTC"
+        remedy = f"nothing to do: {_EXPIRES} (one that joins {when} can be removed)"
         return Hit(Guard.JOINED_BEFORE_WATCH, sentence, remedy)
     return None
 
@@ -262,8 +258,12 @@ def carriers_left(c: Candidate) -> Hit | None:
 def _still_running(c: Candidate, pod: KnownPod) -> Hit:
     """Say that a pod which may hold the member lives, and what to do where it does not end by itself."""
     sentence = f"pod {pod.namespace}/{pod.pod_name} was there when it joined, and has not ended: {pod.refusal}"
-    if _is_ending(c, pod):
-        return Hit(Guard.POD_ENDING, sentence, "", 5.0)
+    return _until_ended(c, pod, sentence)
+
+
+def _until_ended(c: Candidate, pod: KnownPod | None, sentence: str) -> Hit:
+    if pod is None or _is_ending(c, pod):
+        return Hit(Guard.POD_ENDING, sentence, requeue_after_s=5.0)
     remedy = remedies.end_pod(pod.namespace, pod.pod_name)
     if pod.namespace != c.snapshot.namespace:  # perhaps another tenant's, who has a right to it
         remedy = remedies.tell_apart(pod.namespace, is_scoped=c.is_scoped)

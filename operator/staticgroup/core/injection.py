@@ -32,10 +32,9 @@ from .snapshot import History, Injected, Snapshot
 from .workload import JavaOptions, WorkloadView, consumer_container
 
 _NOT_SERVED = (
-    "the API server does not serve MutatingAdmissionPolicy v1 (Kubernetes 1.36), or the policy staticgroup-inject is "
-    "not installed, and the operator's webhook is not installed (chart value injection.webhook.enabled) or has no "
-    "certificate yet; install the webhook, or set spec.client.type to Own and put the ids into the pod template "
-    "yourself"
+    "New pods get no id: neither the admission policy (Kubernetes 1.36; chart value injection.policy.enabled) nor the "
+    "webhook (injection.webhook.enabled; it needs its certificate) is there; enable one, or set spec.client.type to "
+    "Own and put the ids into the pod template yourself"
 )
 
 
@@ -223,9 +222,9 @@ def _one_too_many(template: str, earlier: tuple[str, ...]) -> str:
     if len(earlier) <= TEMPLATES_MAX:
         return ""
     return (
-        f"template {template} is one too many, because pods, members or lost pods may still have ids of each of the "
-        f"{TEMPLATES_MAX} templates before {earlier[0]}, which stays; roll the pods that still carry earlier ids, so "
-        "that all carry those of it, or go back to it"
+        f"template {template} is one too many while ids of {TEMPLATES_MAX} earlier templates may be in use; "
+        f"{earlier[0]} stays in force; set spec.idTemplate back to that one, roll until no pod has an older id, and "
+        "then change it"
     )
 
 
@@ -275,15 +274,14 @@ def _verdict(spec: StaticGroupSpec, method: InjectedMethod) -> tuple[InjectionVe
     return InjectionVerdict.ACTIVE, ""
 
 
-_EMPTY: Final = f'- {{name: {JAVA_OPTIONS_VARIABLE}, value: ""}}'
 _OPTIONS: Final = {
     JavaOptions.ABSENT: (
-        f"has no {JAVA_OPTIONS_VARIABLE}, and one that is written would replace what its image may set",
-        f"add {_EMPTY} to its env, or with the text that the image itself gives {JAVA_OPTIONS_VARIABLE}",
+        f"sets no {JAVA_OPTIONS_VARIABLE}, and to set it would replace the image's own",
+        f'add {JAVA_OPTIONS_VARIABLE} to its env with the value that the image has ("" if it has none)',
     ),
     JavaOptions.PERHAPS_FROM_ELSEWHERE: (
         f"has envFrom, and a {JAVA_OPTIONS_VARIABLE} that is written would replace one that may come from there",
-        f"add {_EMPTY} to its env, or with the text that comes from there",
+        f'add {JAVA_OPTIONS_VARIABLE} to its env with the value that comes from there ("" if none does)',
     ),
     JavaOptions.REFERENCE: (
         f"takes {JAVA_OPTIONS_VARIABLE} by valueFrom, to which nothing can be added",

@@ -200,22 +200,22 @@ def process_may_live(c: Crash) -> Hit | None:
     injected = c.history.injected.container if c.history.injected is not None else ""
     given = {entry.container or injected for entry in env_entries(c.spec.client)}
     if given.isdisjoint(run.container for run in c.runs):
-        sentence = f"container {min(given)} is to have this id, and does not show it"
+        sentence = f"container {min(given)} should have this id, and does not show it"
         return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)
     if c.is_over:
         return None
     going = next((run.container for run in c.runs if run.end is None or run.end.finished_at_s <= c.member_since_s), "")
     if going:
-        sentence = f"container {going} can hold this id too, and no end of it since is known"
+        sentence = f"container {going} can hold this id too, and may still run"
     else:
-        sentence = f"its member was described first less than {MARGIN_S:g} s before that, and clocks differ"
+        sentence = f"the member was first seen less than {MARGIN_S:g} s before that, and clocks differ"
     return Hit(ReleaseGuard.PROCESS_MAY_LIVE, sentence)
 
 
 def end_doubted(c: Crash) -> Hit | None:
     """Hold when something stands against the end of a run, or against the clock that dates it."""
     doubt = next((end.doubt for end in c.ends if end.doubt), "")
-    return Hit(ReleaseGuard.END_DOUBTED, f"its end is no evidence: {doubt}") if doubt else None
+    return Hit(ReleaseGuard.END_DOUBTED, doubt) if doubt else None
 
 
 def other_process(c: Crash) -> Hit | None:
@@ -224,8 +224,8 @@ def other_process(c: Crash) -> Hit | None:
     has_lost_run = c.pod.has_lost_run or any(s.uid == c.pod.uid for s in c.history.members.suspects)
     if c.attribution is not None and c.attribution.carriers == {c.pod.uid} and not has_lost_run:
         return None
-    what = "a run of its pod is lost" if has_lost_run else "another pod may hold this member"
-    return Hit(ReleaseGuard.OTHER_PROCESS, f"{what}, and its process may live")
+    lost = "the kubelet lost a container of the pod, which may run"
+    return Hit(ReleaseGuard.OTHER_PROCESS, lost if has_lost_run else "another pod may hold this member")
 
 
 def released_before(c: Crash) -> Hit | None:
@@ -233,7 +233,9 @@ def released_before(c: Crash) -> Hit | None:
     record = c.seat.memory.release
     if record is None or record.member_id != c.member.member_id:
         return None
-    return Hit(ReleaseGuard.RELEASED_BEFORE, "this member was released before and is in the group again, or still")
+    sentence = "the operator removed this member once, and it is in the group all the same"
+    remedy = "if it stays for longer than its session, find and stop the second process with this id"
+    return Hit(ReleaseGuard.RELEASED_BEFORE, sentence, remedy)
 
 
 def pod_replaced(c: Crash) -> Hit | None:
@@ -337,12 +339,13 @@ def _finding(c: Crash, hit: Hit) -> Finding:
     is_certain = hit.guard is ReleaseGuard.REPORT_ONLY
     ended_at = _as_rfc3339(c.record.ended_at_s)
     sentence = f"its process ended at {ended_at} without leaving; {hit.sentence}"
+    may_have = f"its process may have ended at {ended_at} without leaving"
     may_act = is_certain and c.spec.mode is Mode.MANAGE
     advise = remedies.let_in if may_act else remedies.wait_for_session
     return Finding(
         kind=IssueKind.MISSING,
         reason=hit.guard.value,
-        sentence=sentence if is_certain else f"may be held by a process that ended at {ended_at}: {hit.sentence}",
+        sentence=sentence if is_certain else f"{may_have}; not removed: {hit.sentence}",
         remedy=hit.remedy or advise(c.snapshot.namespace, c.pod.pod_name),
         subject=Subject(instance_id=c.seat.key, member_id=c.member.member_id, pod_name=c.pod.pod_name),
         is_transient=hit.guard in _PASSING,

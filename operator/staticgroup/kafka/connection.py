@@ -315,7 +315,7 @@ def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
     tls = next((cause for cause in causes if isinstance(cause, ssl.SSLError)), None)
     if isinstance(tls, ssl.SSLCertVerificationError):
         kind = KafkaProblemKind.TLS_FAILED
-        text = f"the certificate of broker {target} is not trusted for this name; check tls.caSecretRef and the name"
+        text = f"the certificate of broker {target} is not accepted; check its dates, its names and tls.caSecretRef"
     elif tls is not None:
         kind = KafkaProblemKind.TLS_FAILED
         text = f"the TLS handshake with broker {target} failed; check that it is a TLS listener, "

@@ -117,11 +117,11 @@ BY_API: Mapping[Api, Mapping[int, Verdict]] = {
         ),
         Code.invalid_session_timeout: _unexpected(
             "the brokers allow no session of 6 s (group.min.session.timeout.ms), so group {group!r} is not rebalanced; "
-            "let all members be stopped for longer than their session timeout"
+            "scale down by one until that member has left the group, and back"
         ),
         Code.group_max_size_reached: _unexpected(
-            "group {group!r} has as many members as group.max.size allows, so nobody can join to rebalance it; raise "
-            "that setting of the brokers, or let all members be stopped for longer than their session timeout"
+            "group {group!r} has as many members as group.max.size allows, so the operator cannot join to "
+            "rebalance it; scale down by one until that member has left the group, and back"
         ),
     },
     Api.LEAVE_GROUP: {

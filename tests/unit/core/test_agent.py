@@ -54,10 +54,10 @@ def test_options_as_text_take_the_agent() -> None:
     ("options", "cause", "remedy"),
     [
         (
-            JavaOptions.ABSENT, "has no KAFKA_OPTS, and one that is written",
-            'add - {name: KAFKA_OPTS, value: ""} to its env, or with',
+            JavaOptions.ABSENT, "sets no KAFKA_OPTS, and to set it would replace",
+            'add KAFKA_OPTS to its env with the value that the image has ("" if it has none)',
         ),
-        (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", 'add - {name: KAFKA_OPTS, value: ""} to its env, or with'),
+        (JavaOptions.PERHAPS_FROM_ELSEWHERE, "has envFrom", "add KAFKA_OPTS to its env with the value that comes from there"),
         (JavaOptions.REFERENCE, "takes KAFKA_OPTS by valueFrom", "write it as text in its env"),
         (JavaOptions.TWICE, "sets KAFKA_OPTS twice", "set it once in its env"),
         (JavaOptions.WITH_AGENT, "must not run two", "or set spec.client.injectAgent to false"),
@@ -69,7 +69,7 @@ def test_options_that_cannot_be_extended_name_the_field_to_change(
     reason, message = said(seen(*WELL, java_options=options))
     assert reason == "AgentNotInjected"
     assert message.startswith(
-        "New pods get no agent, and so their workers do not use the ids: container app of StatefulSet web "
+        "New pods get no Connect agent, without which workers drop their ids: container app of StatefulSet web "
     )
     assert cause in message
     assert remedy in message
@@ -124,7 +124,7 @@ def test_workers_without_an_agent_that_is_injected_come_to_it_by_a_roll_or_say_w
     reason, message = said(snapshot, "MembershipComplete")
     assert reason == "WorkersWithoutAgent"
     command = "kubectl -n shop rollout restart statefulset/web"
-    remedy = f"the agent's line in the log says why; without one a roll brings it: {command}"
+    remedy = f"its line in the worker's log says why; if there is none: {command}"
     assert message.endswith(remedy)
     assert rows(snapshot) == {"Missing": remedy, "Dynamic": remedy}
 

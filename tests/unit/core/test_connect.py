@@ -82,7 +82,7 @@ def test_a_stock_worker_is_reported_as_never_touched_however_long_its_address_is
     (row,) = [e for e in issues_of(findings_of_seats(wish(), decide(snapshot), snapshot), (), NOW) if e.kind == "Dynamic"]
     assert "member connect-orders-connect-0.orders-connect." in row.message
     assert (
-        " which Kafka Connect drops unless the agent keeps it; never touched; start the workers with the agent"
+        "StaticGroup's Connect agent is not active in it; never touched; start the workers with the agent"
         in row.message
     )
     assert row.message.endswith("docs/guide/kafka-connect.md")
@@ -178,7 +178,7 @@ def test_workers_without_an_id_beside_pods_that_carry_one_lack_the_agent() -> No
     assert (condition.reason, condition.status.value) == ("WorkersWithoutAgent", "False")
     assert "1 Connect workers are in the group without group.instance.id" in condition.message
     assert "such as web-1" in condition.message
-    assert "Kafka Connect drops" in condition.message
+    assert "Connect agent, which keeps it, is not active there" in condition.message
     assert condition.message.endswith("see docs/guide/kafka-connect.md")
 
 

@@ -341,7 +341,7 @@ def test_seat_that_was_taken_over_runs_with_the_timeout_of_before_until_the_firs
     status, reason, message = judged(found)
     assert (status, reason) == ("False", "TimeoutBelowNeed")
     assert message.endswith(
-        "pods that run hold 60000 ms; those that took a seat over hold their own from their first heartbeat on."
+        "pods that run hold 60000 ms; those that have just restarted hold the longer one within seconds."
     )
 
 

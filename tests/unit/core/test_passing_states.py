@@ -116,7 +116,7 @@ def test_missing_member_is_not_hidden_by_others_that_are_away() -> None:
 def test_guards_that_need_a_person_are_never_transient() -> None:
     lasting = {
         Guard.SUSPECT, Guard.UNATTRIBUTED, Guard.JOINED_BEFORE_WATCH, Guard.RETURNED, Guard.CONFLICT, Guard.UNSCOPED,
-        Guard.POD_PRESENT, Guard.DUPLICATE, Guard.UNSUPPORTED_GROUP, Guard.POLICY_NEVER, Guard.SUSPENDED,
+        Guard.DUPLICATE, Guard.UNSUPPORTED_GROUP, Guard.POLICY_NEVER, Guard.SUSPENDED,
     }
     assert set(Guard) == lasting | TRANSIENT_GUARDS
     assert not lasting & TRANSIENT_GUARDS
@@ -139,5 +139,5 @@ def test_a_restart_is_said_to_free_a_seat_only_once_the_watch_has_been_whole_for
 ) -> None:
     world = departure(sight=sight())
     found = conditions_of(world, history(members=members({2: [UNSEEN]}, watch=watch)))["RemovalSettled"]
-    assert "after a restart of its pod" in found.message
-    assert (", not before 08:11 UTC, the next one can be removed" in found.message) is is_said
+    assert "(one that joins " in found.message
+    assert ("(one that joins after 08:11 UTC can be removed)" in found.message) is is_said

@@ -67,8 +67,8 @@ def test_nothing_departed_means_an_empty_plan() -> None:
     [
         ({"fresh": {}}, Guard.NOT_READ_AFRESH),
         ({"fresh": {id_of(2): fresh(is_expected=True)}}, Guard.EXPECTED),
-        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u9"),))}}, Guard.POD_PRESENT),
-        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u2"), ("web-21", "u9")))}}, Guard.POD_PRESENT),
+        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u9"),))}}, Guard.POD_ENDING),
+        ({"fresh": {id_of(2): fresh(objects=(("web-2", "u2"), ("web-21", "u9")))}}, Guard.POD_ENDING),
         ({"fresh": {id_of(2): fresh(barrier_passed=False)}}, Guard.NO_BARRIER),
         ({"overlaps": ("shop/twin",)}, Guard.CONFLICT),
         ({"group": group(member(0), member(2), member(2, "m2b"))}, Guard.DUPLICATE),
@@ -198,7 +198,7 @@ def test_old_id_leaves_beside_a_live_pod_that_was_born_after_its_member_had_join
 
 def test_pod_read_afresh_that_may_hold_the_old_id_holds_it() -> None:
     """A successor that the watch has not shown yet may carry anything."""
-    assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_PRESENT
+    assert only_guard(renamed(fresh={id_of(2): fresh(objects=(("web-2", "n3"),))})) is Guard.POD_ENDING
 
 
 def test_unscoped_id_is_removed_only_if_the_user_declares_it_exclusive() -> None:

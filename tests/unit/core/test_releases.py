@@ -202,14 +202,14 @@ def test_crash_beside_an_id_that_the_application_brings_may_be_that_of_a_sidecar
     assert released(decided) == []
     (found,) = decided.locked_out
     assert (found.reason, "DepartedAndCrashed" in found.text) == ("ProcessMayLive", False)
-    assert found.sentence.startswith("may be held by a process that ended at")
+    assert found.sentence.startswith("its process may have ended at")
 
 
 def test_crash_of_a_container_that_is_not_to_have_the_id_may_be_that_of_a_sidecar() -> None:
     """Until the pods are restarted, an application that brought its ids may hold one in a container that shows none."""
     decided = planned(crash(crashed_pod(run("telemetry"))))
     assert only_guard(decided) == ReleaseGuard.PROCESS_MAY_LIVE
-    assert "container app is to have this id" in decided.locked_out[0].text
+    assert "container app should have this id" in decided.locked_out[0].text
 
 
 # b. the end was reported by the kubelet -------------------------------------------------------------------------------

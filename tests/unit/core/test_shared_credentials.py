@@ -33,7 +33,7 @@ def test_scope_that_was_not_drawn_does_not_count() -> None:
     decided = planned(*issued(OTHER, is_word_refused=True))
     assert only_guard(decided) is Guard.UNSCOPED
     (held,) = decided.held
-    assert held.sentence == f"scope {OTHER} was not drawn for this StaticGroup, so another one may issue the same id"
+    assert held.sentence == f"{OTHER} in the id is not this StaticGroup's own, so another one may issue the same id"
     assert "have the owner of ClusterKafkaConnection kafka set allowExclusive" in held.remedy
 
 

@@ -293,12 +293,12 @@ def test_group_that_never_had_one_keeps_its_estimate_while_there_is_nothing_to_u
 @pytest.mark.parametrize(
     ("changes", "injected_ms", "says"),
     [
-        ({"released": False}, 45_000, "60000 ms wait for this group's canary wave"),
+        ({"released": False}, 45_000, "60000 ms wait until the fleet's roll-out reaches this group"),
         (
             {"released": False, "reasons": (RecommendationReason.CANARY_ROLLED_BACK,)}, STRUCTURAL_MS,
-            "its canary wave was rolled back",
+            "it was rolled back in the fleet",
         ),
-        ({"recommended_ms": None, "reasons": (RecommendationReason.TOO_FEW,)}, 45_000, "keep the present value (TooFew)"),
+        ({"recommended_ms": None, "reasons": (RecommendationReason.TOO_FEW,)}, 45_000, "keep the present session timeout (TooFew)"),
     ],
     ids=["canary", "rolled back", "nothing recommended"],
 )

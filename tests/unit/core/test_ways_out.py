@@ -123,7 +123,7 @@ def test_ids_of_the_application_get_no_scope_by_a_template() -> None:
     )
     found = conditions_of(seen, memory, wish=spec(client={"type": "Own"}))[ConditionType.REMOVAL_SETTLED]
     assert found.reason == "UnscopedIds"
-    assert found.message.endswith("may issue the same id; set spec.assumeExclusive to true if nobody else does.")
+    assert found.message.endswith("session expires, or set spec.assumeExclusive to true if nobody else does.")
 
 
 def test_nothing_is_claimed_of_a_group_without_members() -> None:

@@ -60,7 +60,7 @@ async def test_template_is_not_issued_while_one_more_earlier_one_cannot_be_remem
     assert templates(world)[-1] == "{podName}1." + world.scope
     world.tells(
         "Injected", "False", "IdentityInvalid", "{podName}-b8." + world.scope + " is one too many",
-        "roll the pods that still carry earlier ids", "go back to it",
+        "stays in force; set spec.idTemplate back to that one, roll until no pod has an older id",
     )  # fmt: skip
 
 

@@ -55,11 +55,11 @@ async def test_ids_that_members_hold_elsewhere_are_not_issued_until_their_sessio
     assert not injects(world)
     message = world.tells("Injected", "False", "IdsHeldElsewhere")
     assert (
-        f"3 members hold ids that pods would get, and no pod of this cluster has given them: "
+        f"3 members hold ids that these pods would get, and no pod of this cluster shows them: "
         f"{world.id_of(0)} from 10.9.0.0, "
         in message
     )
-    assert "pods that start before ids are issued need a restart afterwards" in message
+    assert "afterwards restart the pods without an id" in message
     assert world.condition("Ready")[0] == "False"
     world.kafka.members.clear()
     await world.settled(1)

@@ -120,7 +120,7 @@ async def test_pod_object_of_that_name_that_has_not_ended_is_kept() -> None:
     world.kube.pods["shop", "web-2"] = hidden
     await world.round()
     assert not world.did("leave")
-    assert guards(world) == [Guard.POD_PRESENT]
+    assert guards(world) == [Guard.POD_ENDING]
 
 
 async def test_group_that_cannot_be_described_costs_no_reads_and_no_leave() -> None:

@@ -110,7 +110,7 @@ async def test_next_pods_get_no_id_that_another_staticgroup_issued_first_until_i
     assert method(world) == "None"
     world.tells("Ready", "False", "ConflictingStaticGroups", "new pods of this one get no id")
     world.tells(
-        "Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change the id template"
+        "Injected", "False", "ConflictingStaticGroups", "shop/twin issued the same ids first", "change spec.idTemplate here"
     )
     assert (world.members.joined, world.members.foreign) == (3, 0), "pods that run keep their ids"
     world.stores.drop_group(("shop", "twin"), "uid-twin")
@@ -132,7 +132,7 @@ async def test_pod_that_starts_without_an_id_is_not_to_be_restarted_for_one() ->
     world.start(2, "u2b", joins=False, instance_ids=frozenset())
     await world.settled(2)
     (finding,) = (e for e in world.status.issues if e.kind.value == "WithoutId")
-    assert "change the id template" in finding.message
+    assert "the condition Injected says why" in finding.message
     assert "restart" not in finding.message
 
 

@@ -161,7 +161,7 @@ async def test_member_of_a_copy_that_lives_on_is_not_said_to_leave_soon() -> Non
     stray(world)
     await world.departs(3)
     assert (await kept(world)).endswith(
-        "which nothing does now; if it is not needed: kubectl -n shop delete pod canary-0."
+        "nothing ends that pod now; if it is not needed: kubectl -n shop delete pod canary-0."
     )
 
 

@@ -225,7 +225,7 @@ async def test_members_of_a_variable_that_two_staticgroups_set_are_not_to_be_res
     assert world.condition("MembershipComplete")[2].endswith("though their pods are Ready: see Injected.")
     said = [e.message for e in world.status.issues if e.kind.value == "Missing"]
     assert said
-    assert all("an instanceIdName of their own" in text and "restart" not in text for text in said)
+    assert all("the condition Injected says what to do" in text and "restart" not in text for text in said)
     world.scale(2)
     world._happens(ended(2, "u2", instance_ids=frozenset(world.ids(2)), ids_are_fixed=True))
     world.remove_object(2)

@@ -23,6 +23,17 @@ UNKNOWN_SUFFIX: Final = "UnknownSuffix"
 MEMBER_ID_SHOWN: Final = 80
 """A Connect worker's id begins with its advertised address; a longer one would crowd out the rest of the message."""
 
+_GONE: Final = (
+    "its object is gone, and its end was not seen",
+    "nothing to do: after a scale-down, a member with its id may stay until its session expires; this entry goes by "
+    "itself",
+)
+_LOST_A_CONTAINER: Final = (
+    "a container of it was lost by its kubelet or runtime",
+    "if the pod still exists, delete it when it suits you; meanwhile departed members with its id leave when their "
+    "session expires",
+)
+
 
 def findings_of_seats(spec: StaticGroupSpec, plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield a finding for each id or pod that may need a person."""
@@ -41,15 +52,12 @@ def _suspects(plan: Plan, snapshot: Snapshot) -> Iterator[Finding]:
     """Yield the pods whose end was not seen, which hold the removal of members that joined while they may have run."""
     for suspect in plan.history.members.suspects:
         where = "" if suspect.namespace == snapshot.namespace else f" of namespace {suspect.namespace}"
-        lost = "a container of it was lost by its kubelet or runtime"
-        gone = "its object is gone, and its end was not seen"
-        what = lost if suspect.has_lost_run else gone
+        what, remedy = _LOST_A_CONTAINER if suspect.has_lost_run else _GONE
         yield Finding(
             kind=IssueKind.SUSPECT,
             reason="EndNotSeen",
             sentence=f"uid {suspect.uid}{where}{f' on node {suspect.node_name}' if suspect.node_name else ''}: {what}",
-            remedy="nothing to do: members that joined beside it leave when their session expires, and this entry once "
-            "the pod is gone and has been silent for long",
+            remedy=remedy,
             subject=Subject(pod_name=suspect.pod_name),
         )
 
@@ -63,7 +71,7 @@ def _pods_to_restart(spec: StaticGroupSpec, plan: Plan, snapshot: Snapshot) -> I
         reason, sentence = "ReadyButNotJoined", "the pod is Ready but its member is not in the group"
         remedy = absent_remedy(spec, snapshot, plan, seat.pod_name, agent)
         if snapshot.collisions:  # a restart gives its client the same ids again
-            remedy = snapshot.collisions[0].remedy
+            remedy = remedies.SEE_INJECTED
         if plan.injection is not None and plan.injection.lacking_container:  # a restart gives its client no id
             remedy = remedies.NAME_CONTAINER
         if near is not None and plan.suffix is not None:
@@ -140,7 +148,7 @@ def _outsiders(plan: Plan, table: SeatTable, snapshot: Snapshot) -> Iterator[Fin
         yield Finding(kind=IssueKind.FOREIGN, reason=reason, sentence=sentence, remedy=remedy, subject=subject)
     is_connect = table.role is CONNECT_ROLE
     for member in table.dynamic:
-        dropped = ", which Kafka Connect drops unless the agent keeps it" if is_connect else ""
+        dropped = ": StaticGroup's Connect agent is not active in it" if is_connect else ""
         yield Finding(
             kind=IssueKind.DYNAMIC,
             reason="NoInstanceId",

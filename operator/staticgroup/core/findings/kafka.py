@@ -58,6 +58,10 @@ _WHAT_FOLLOWS: Final = {
         f"The group is rebalanced once, as soon as every pod is Ready, every member joined, nobody else is in the "
         f"group and it has been at rest for {SETTLED_S:.0f} s; {_ONCE}. To prevent it set spec.onTopicChange to Report."
     ),
+    RebalanceGuard.OTHERS_IN_GROUP: (
+        "The operator rebalances the group once the members that are not of this StaticGroup have left it (see "
+        "status.issues); or scale down by one until that member has left the group, and back (a restart is not enough)."
+    ),
     RebalanceGuard.NOT_ASKED_FOR: (
         "Set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator rebalances the group once; or "
         "scale down by one until that member has left the group, and back (a restart is not enough)."
@@ -117,7 +121,7 @@ def authorized(snapshot: Snapshot, executed: Executed) -> Finding:
 def _refused(executed: Executed) -> tuple[str, str] | None:
     """Return the call that was refused for want of a right, and the setting that avoids it; None where none was."""
     if LeaveOutcome.NOT_AUTHORIZED in executed.outcomes:
-        return "LeaveGroup", "spec.mode to Observe"
+        return "LeaveGroup", "spec.removal to Never"
     if ReleaseOutcome.NOT_AUTHORIZED in executed.release_outcomes:
         release = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)]
         return release.by.value, "spec.removal to Departed"
@@ -150,8 +154,8 @@ def without_agent(table: SeatTable, missing: Sequence[Seat], remedy: str) -> Fin
         kind=ConditionType.MEMBERSHIP_COMPLETE,
         reason=Reason.WORKERS_WITHOUT_AGENT,
         sentence=f"{len(table.dynamic)} Connect workers are in the group without group.instance.id, though "
-        f"{len(missing)} Ready pods carry one that no member has, such as {missing[0].pod_name}: Kafka Connect drops "
-        "it unless the agent runs in the worker",
+        f"{len(missing)} Ready pods carry one that no member has, such as {missing[0].pod_name}: "
+        "StaticGroup's Connect agent, which keeps it, is not active there",
         remedy=remedy,
     )
 
@@ -182,7 +186,7 @@ def misaddressed(table: SeatTable) -> Iterator[Finding]:
             kind=IssueKind.MISADDRESSED,
             reason=reason,
             sentence=sentence,
-            remedy=remedies.name_worker(seat.pod_name),
+            remedy=remedies.NAME_WORKER,
             subject=Subject(instance_id=seat.key, pod_name=seat.pod_name),
         )
 

@@ -31,7 +31,6 @@ _LASTING: Final = (Standing.UNISSUED, Standing.LOCKED_OUT, Standing.MISSING, Sta
 _RACE_OUTCOMES: Final = frozenset({LeaveOutcome.FENCED, LeaveOutcome.UNKNOWN})
 """Answers by which the compare-and-set tells that the group changed meanwhile; the next round describes it again."""
 _REASONS: Final = {
-    Guard.POD_PRESENT: Reason.END_NOT_SEEN,
     Guard.SUSPECT: Reason.END_NOT_SEEN,
     Guard.UNATTRIBUTED: Reason.END_NOT_SEEN,
     Guard.JOINED_BEFORE_WATCH: Reason.END_NOT_SEEN,
@@ -210,8 +209,7 @@ def _lasting(
     sentence, remedy = {
         Standing.UNISSUED: (f"{many} are not static yet, because their pods run without their ids.", roll),
         Standing.LOCKED_OUT: (
-            f"{many} are held by processes that have crashed, so their successors are refused, such as that of pod "
-            f"{pod}",
+            f"{many} are refused while a crashed process holds their id, such as that of pod {pod}",
             remedies.wait_for_session(namespace, pod),
         ),
         Standing.MISSING: (
@@ -240,9 +238,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
         return _unknown(ConditionType.REMOVAL_SETTLED, snapshot, plan)
     refused = [o for o in executed.outcomes if o is not LeaveOutcome.REMOVED and o not in _RACE_OUTCOMES]
     if executed.problem is not None or refused:
-        cause = executed.problem.message if executed.problem else f"the coordinator answered {refused[0].value}"
-        sentence = f"A removal failed: {cause}. The next round decides again."
-        return _removal(reason=Reason.REMOVAL_REFUSED, sentence=sentence)
+        return _removal(reason=Reason.REMOVAL_REFUSED, sentence=_failed(executed, refused))
     if executed.observe_only and plan.actions:
         count = sum(len(a.removals) for a in plan.actions)
         return _removal(
@@ -253,6 +249,15 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
     return _kept(spec, lasting) if lasting else _in_progress(plan, executed) or _settled(plan)
+
+
+def _failed(executed: Executed, refused: Sequence[LeaveOutcome]) -> str:
+    """Say why a removal failed."""
+    if executed.problem is not None:
+        return f"A removal failed and is tried again: {ended(executed.problem.message)}"
+    if LeaveOutcome.NOT_AUTHORIZED in refused:
+        return "A removal failed for want of a right: see Authorized."
+    return "A removal failed and is tried again. If this lasts, read the coordinator's log."
 
 
 def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
@@ -271,8 +276,8 @@ def _in_progress(plan: Plan, executed: Executed) -> Finding | None:
     pending = sum(r.settled_at_s is None for r in plan.history.removals)
     if plan.held:
         first = plan.held[0]
-        many = counted(len(plan.held), "departed member leaves", "departed members leave")
-        text = f"{many} soon; {first.subject.instance_id} ({first.reason}): {first.text}"
+        many = counted(len(plan.held), "departed member is", "departed members are")
+        text = f"{many} not removed yet; {first.subject.instance_id} ({first.reason}): {first.text}"
     elif plan.actions and not executed.removed:
         text = "A departed member is removed after one more read of the group. Nothing to do."
     elif pending:

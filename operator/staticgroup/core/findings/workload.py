@@ -25,7 +25,7 @@ _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, 
 _NO_IDS: Final = {
     InjectionVerdict.OBSERVE_ONLY: remedies.ACT,
     InjectionVerdict.NOT_SERVED: remedies.SEE_WHY_NO_ID,
-    InjectionVerdict.CONFLICTING: remedies.DIVIDE_IDS,
+    InjectionVerdict.CONFLICTING: remedies.SEE_WHY_NO_ID,
     InjectionVerdict.HINDERED: remedies.SEE_WHY_NO_ID,
 }
 """What to do about pods without an id while new ones get none either."""
@@ -34,7 +34,7 @@ _STAYS: Final = "The session timeout stays as it is."
 _RECOMMENDATIONS: Final[dict[Reason, tuple[str, str]]] = {
     Reason.RECOMMENDATION_USED: ("The session timeout is the one that the fleet learner recommends: {cause}.", ""),
     Reason.RECOMMENDATION_SHOWN: (
-        "There is a recommendation of the fleet learner, and it is not in force: {cause}.", ""
+        "The recommendation of the fleet learner changes nothing: {cause}.", ""
     ),
     Reason.NOT_OBSERVED_YET: (
         "Not observed yet since the operator started.",
@@ -157,7 +157,7 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
         return None
     return _injected(
         reason=found.reason,
-        sentence=f"New pods get no agent, and so their workers do not use the ids: {found.sentence}",
+        sentence=f"New pods get no Connect agent, without which workers drop their ids: {found.sentence}",
         remedy=remedies.make_room_for_agent(found.remedy),
     )
 
@@ -198,7 +198,7 @@ def _not_given(spec: StaticGroupSpec, injection: InjectionPlan) -> Finding:
         return _injected(reason=Reason.INJECTION_NOT_SERVED, sentence=f"{injection.message}.")
     others = "pods with the same id would fence each other; pods that run keep theirs"
     sentence = f"New pods get no id: {injection.message}, and {others}"
-    return _injected(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy=remedies.DIVIDE_IDS)
+    return _injected(reason=Reason.CONFLICTING_STATIC_GROUPS, sentence=sentence, remedy="change spec.idTemplate here")
 
 
 def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:

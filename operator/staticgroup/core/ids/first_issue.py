@@ -43,8 +43,8 @@ def obstacle_to_first_ids(
         return None
     return Obstacle(
         reason=Reason.MEMBERSHIP_UNKNOWN,
-        sentence="ids that were not drawn for this StaticGroup alone may be held elsewhere, and the members of the "
-        "group cannot be listed",
+        sentence="these ids may be in use elsewhere (they have no part unique to this StaticGroup), and the group "
+        "cannot be read",
         remedy="see the conditions Connected and Authorized",
     )
 
@@ -73,11 +73,11 @@ def _held_elsewhere(
     named = ", ".join(f"{instance_id} from {_address(m)}" for instance_id, m in held[:_NAMED_MAX])
     return Obstacle(
         reason=Reason.IDS_HELD_ELSEWHERE,
-        sentence=f"{len(held)} members hold ids that pods would get, and no pod of this cluster has given them: {named}"
-        + (" …" if len(held) > _NAMED_MAX else ""),
-        remedy="a session ends by itself once its process has, and the group is looked at again until then; if they "
-        "live, as in another cluster, take another spec.idTemplate; if the application brings its own ids, set "
-        "spec.client.type to Own; pods that start before ids are issued need a restart afterwards",
+        sentence=f"{len(held)} members hold ids that these pods would get, and no pod of this cluster shows them: "
+        f"{named}{' …' if len(held) > _NAMED_MAX else ''}",
+        remedy="see what runs there: if it has ended, wait for its session; if it is another cluster, set another "
+        "spec.idTemplate here; if it is your application with its own ids, set spec.client.type to Own; afterwards "
+        "restart the pods without an id",
     )
 
 

@@ -73,10 +73,7 @@ def own_ids(
             f"a member joined as {unexpanded}: its container has no such variable, so the text itself is the id, and "
             "a second pod without it would fence the first"
         )
-        remedy = (
-            "restart the pod that lacks the variable (Injected and the issues name it); to have no id instead of this "
-            "text, write the variable with an empty value into the container's env, ahead of the one that refers to it"
-        )
+        remedy = "restart the pod that lacks the variable (Injected and the issues name it)"
         return OwnIds(pod_of={unexpanded: ""}, is_shared=True, sentence=sentence, remedy=remedy)
     if pod_of:
         example = next(iter(pod_of))

@@ -13,6 +13,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from ...api import remedies
 from ...api.protocols import GroupProtocol, RoleChoice
 from ...api.reasons import ConditionStatus, ConditionType, Reason
 from ...api.resources import status as api
@@ -72,9 +73,10 @@ def project(
     is_advised = any(finding.kind is _T.RECOMMENDATION_CURRENT for finding in found)
     # The condition of a recommendation stays only while recommendations are read.
     kept = [c for c in previous.conditions if is_advised or c.type != _T.RECOMMENDATION_CURRENT]
-    conditions = conditions_of(found, kept, observed_generation=snapshot.metadata_generation, now=now, docs_url=docs_url)
+    generation = snapshot.metadata_generation
+    conditions = conditions_of(found, kept, observed_generation=generation, now=now, docs_url=docs_url)
     return api.StaticGroupStatus(
-        observed_generation=snapshot.metadata_generation,
+        observed_generation=generation,
         conditions=sorted(conditions, key=lambda c: _ORDER.get(c.type, len(_ORDER))),
         # An empty or unreadable group keeps the last one.
         protocol=protocol_of(group).reported_as or previous.protocol or GroupProtocol.UNKNOWN,
@@ -141,9 +143,8 @@ def _ready(spec: StaticGroupSpec, snapshot: Snapshot, parts: Sequence[Finding]) 
         return Finding(
             kind=_T.READY,
             reason=Reason.OBSERVING,
-            sentence="Observed only: nothing is injected or removed, because mode is Observe here or in the operator's "
-            "settings.",
-            remedy="Set spec.mode to Manage to act.",
+            sentence="Observed only: nothing is injected or removed.",
+            remedy=f"To act, {remedies.MANAGE}.",
         )
     text = "Everything the spec asks for is in place."
     if pending:

@@ -360,14 +360,14 @@ def judge_advice(
         reason=Reason.RECOMMENDATION_USED,
     )
     if recommended_ms is None:
-        return found.shown(f"it is to keep the present value ({because}){newer}")
+        return found.shown(f"it is to keep the present session timeout ({because}){newer}")
     if not is_auto:
         fixed = "spec.sessionTimeout.seconds is set; remove it to use them"
         return found.shown(f"{recommended_ms} ms are recommended, and {fixed}{newer}")
     if is_rolled_back:
-        return found.shown(f"its canary wave was rolled back, so the structural estimate holds{newer}")
+        return found.shown(f"it was rolled back in the fleet, so the estimate from the pod template holds{newer}")
     if not record.is_released:
-        return found.shown(f"{recommended_ms} ms wait for this group's canary wave{newer}")
+        return found.shown(f"{recommended_ms} ms wait until the fleet's roll-out reaches this group{newer}")
     until = datetime.fromtimestamp(min(advice.valid_until_ms, MOMENT_MS_MAX) // 1000, tz=UTC)
     is_capped = record.is_capped and record.uncapped_ms is not None
     beyond = f"; without the brokers' maximum it would be {record.uncapped_ms} ms" if is_capped else ""

@@ -342,7 +342,7 @@ def _way_for_pods(spec: StaticGroupSpec, t: TimeoutPlan) -> str:
     """Say how pods that run with too short a session timeout come to a longer one."""
     if t.in_force.shortest_ms == t.in_force.slow_ms:
         if not t.is_of_group:
-            return "those that took a seat over hold their own from their first heartbeat on"
+            return "those that have just restarted hold the longer one within seconds"
         taken = f"they take over the {t.brokers.group_ms} ms of the group with their next heartbeat"
         return f"{taken}, and those that are away when they are back"
     if t.is_of_group:

@@ -99,7 +99,8 @@ class ClientCredentials(RenewedToken):
                 ):
                     body += piece
         except aiohttp.ClientConnectorCertificateError:
-            raise _refuse(KafkaProblemKind.TLS_FAILED, target, "its certificate is not trusted for this name") from None
+            why = "its certificate is not accepted; check its dates, its names and the CA"
+            raise _refuse(KafkaProblemKind.TLS_FAILED, target, why) from None
         except (TimeoutError, OSError, aiohttp.ClientError):
             raise _refuse(KafkaProblemKind.UNREACHABLE, target, "it does not answer; check network and URL") from None
 

@@ -156,8 +156,8 @@ class StatusRefusal:
     def text(self) -> str:
         """What happened and what to do, for people."""
         return (
-            f"{self.problem.message}: {REMEDIES[self.problem.kind]}. Until then nothing of this StaticGroup is "
-            "remembered over a restart, and its conditions are those of before."
+            f"{self.problem.message}. Until this is mended, nothing of this StaticGroup is remembered over a restart, "
+            f"and its conditions are those of before: {REMEDIES[self.problem.kind]}"
         )
 
 

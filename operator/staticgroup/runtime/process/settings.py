@@ -103,7 +103,7 @@ class Settings(EnvironmentSettings):
     force_observe: bool = False
     """Plan and report, but never write to Kafka and never inject, whatever the StaticGroups say."""
     docs_url: str = Field("", pattern=r"^(https?://[^\s#]+[^\s#/])?$", max_length=200)
-    """Where the site of docs/ is read, without a slash at the end: messages of conditions name its page on their reason."""
+    """Where the site of docs/ is read, without a slash at the end: messages of conditions link its pages."""
     watch_namespaces: Listed[str] = ()
     """Namespaces to serve; empty means all."""
     namespace: str = "staticgroup-system"
