@@ -77,6 +77,11 @@ def end_pod(namespace: str, pod_name: str) -> str:
     return f"nothing ends that pod now; if it is not needed: {_delete(namespace, pod_name)}"
 
 
+def give_up_id(namespace: str, pod_name: str) -> str:
+    """Say how the member of an earlier id comes to leave, whose pod is wanted and runs on with it."""
+    return f"the pod runs with an earlier id, and the member leaves once it restarts: {_delete(namespace, pod_name)}"
+
+
 def tell_apart(namespace: str, *, is_scoped: bool) -> str:
     """Say what to do where a live pod of another namespace carries an id.
 
@@ -87,7 +92,7 @@ def tell_apart(namespace: str, *, is_scoped: bool) -> str:
     waits = "the member may stay while that pod runs"
     if is_scoped:
         return f"{waits}; ask in namespace {namespace} why that pod has an id of this StaticGroup"
-    other = "or, if that pod consumes in another group, a StaticGroup for it there"
+    other = "or, if that pod consumes in another group, create a StaticGroup for its workload there"
     return f"{waits}; for later ones add {{scope}} to spec.idTemplate, {other}"
 
 

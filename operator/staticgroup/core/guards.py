@@ -241,7 +241,8 @@ def carriers_left(c: Candidate) -> Hit | None:
         named = suspects.get(uid) or pods.get(uid)
         name, node_name = (named.pod_name, named.node_name) if named is not None else (c.seat.pod_name, "")
         where = f" on node {node_name}" if node_name else ""
-        sentence = f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen"
+        why = f": {pods[uid].refusal}" if uid in pods and pods[uid].refusal else ""
+        sentence = f"pod {name} (uid {uid}){where} was there when it joined, and its end was not seen{why}"
         return Hit(Guard.SUSPECT, sentence, _EXPIRES)
     if UNSEEN in left:
         sentence = "it joined before the operator had seen every pod, so an unseen one may hold it"
@@ -264,8 +265,12 @@ def _still_running(c: Candidate, pod: KnownPod) -> Hit:
 def _until_ended(c: Candidate, pod: KnownPod | None, sentence: str) -> Hit:
     if pod is None or _is_ending(c, pod):
         return Hit(Guard.POD_ENDING, sentence, requeue_after_s=5.0)
+    ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
+    is_here = pod.namespace == c.snapshot.namespace
+    if is_here and ordinal is not None and c.snapshot.workload is not None and c.snapshot.workload.wants(ordinal):
+        return Hit(Guard.POD_ENDING, sentence, remedies.give_up_id(pod.namespace, pod.pod_name), 5.0, is_lasting=True)
     remedy = remedies.end_pod(pod.namespace, pod.pod_name)
-    if pod.namespace != c.snapshot.namespace:  # perhaps another tenant's, who has a right to it
+    if not is_here:  # perhaps another tenant's, who has a right to it
         remedy = remedies.tell_apart(pod.namespace, is_scoped=c.is_scoped)
     return Hit(Guard.POD_ENDING, sentence, remedy, 5.0, is_lasting=True)
 

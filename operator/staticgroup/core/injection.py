@@ -59,7 +59,7 @@ class InjectionPlan:
     ----------
     injected: what status.injected shall say but for the session timeout; None while no id may be issued.
     templates: resolved templates of earlier specs, newest first, whose ids may still be held.
-    obstacle: why no first ids are issued; None unless the verdict is HINDERED.
+    obstacle: why no first ids are issued, or those of another template not yet; None for any other reason.
     lacking_container: the first container that needs variables and that the pod template lacks; "" when it has all.
     brings_agent: the next pods get the agent of Connect workers.
     without_agent: what keeps it out of them; None where nothing does, or it is not asked for.
@@ -120,7 +120,8 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
         if obstacle is not None and is_first:
             return _silenced(history, InjectionVerdict.HINDERED, obstacle.sentence, obstacle)
         if obstacle is not None:
-            return _refused(spec, history, method, f"template {template} is not used yet: {obstacle.sentence}")
+            found = f"new pods go on getting the earlier ids, because template {template} is not used yet"
+            return replace(_refused(spec, history, method, f"{found}: {obstacle.sentence}"), obstacle=obstacle)
     injected = Injected(
         scope=scope,
         method=method,

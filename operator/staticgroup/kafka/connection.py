@@ -322,7 +322,7 @@ def problem_of_failure(target: HostPort, error: BaseException) -> KafkaProblem:
         text += "and whether it asks for a client certificate that it trusts"
     elif isinstance(error, _SASL_ERRORS):
         kind = KafkaProblemKind.AUTHENTICATION_FAILED
-        text = f"broker {target} refused the log-in; check mechanism, user and password in the Secret"
+        text = f"broker {target} refused the log-in; check spec.sasl, and that its user, token or IAM role may log in"
     elif any(not isinstance(cause, _LOSSES) for cause in causes):
         kind, check = KafkaProblemKind.UNEXPECTED_ANSWER, "check what listens there"
         text = f"broker {target} answered something that is not Kafka's protocol or is too large; {check}"

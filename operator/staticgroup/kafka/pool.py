@@ -229,7 +229,8 @@ class ClusterPool:
         expected, reported = self.settings.cluster_id, cluster.cluster_id
         if expected and reported != expected:
             shown = reported if reported and is_cluster_id(reported) else "an unreadable one"
-            text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; correct one of them"
+            right = f"correct spec.bootstrapServers, or spec.clusterId if {shown} is the right cluster"
+            text = f"the brokers report cluster id {shown}, but spec.clusterId is {expected}; {right}"
             raise refusal(KafkaProblemKind.WRONG_CLUSTER, text)
         if self.cluster_id is not None and reported != self.cluster_id:
             # only a bootstrap server may change our mind, and then no connection to the former cluster stays

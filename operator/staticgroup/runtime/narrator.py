@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from ..api import names
-from ..api.reasons import ConditionStatus, ConditionType, Reason
+from ..api.reasons import ConditionStatus, Reason
 from ..api.resources.staticgroup import StaticGroup
 from ..api.resources.status import StaticGroupStatus
 from ..api.schema import Condition
@@ -131,7 +131,7 @@ class Narrator:
         await self._post(group, "Normal", "GroupRebalanced", message)
 
     async def group_config(self, group: StaticGroup, write: GroupConfigWrite, problem: KafkaProblem | None) -> None:
-        """Audit a change of the group's settings with the brokers' answer, and post a refusal once for each cause."""
+        """Audit a change of the group's settings with the brokers' answer."""
         _audit(
             group,
             "group config change",
@@ -139,8 +139,6 @@ class Narrator:
             values=dict(write.values),
             before_ms=write.before_ms,
         )
-        cause, message = (problem.kind, problem.message) if problem is not None else (None, "")
-        await self._lasting(group, "GroupConfigRefused", cause, message)
 
     async def round(
         self, group: StaticGroup, decided: Plan, before: StaticGroupStatus | None, after: StaticGroupStatus
@@ -152,9 +150,10 @@ class Narrator:
         before: as it was last written. What cannot be written is posted all the same, so what was posted is remembered.
         """
         await self._held(group, decided)
-        unread = decided.topics.unread
-        message = next((c.message for c in after.conditions if c.type == ConditionType.CONSUMING), "")
-        await self._lasting(group, "TopicsUnread", unread.topics if unread is not None else None, message)
+        refused = decided.history.group_config.problem
+        cause, message = (refused.kind, refused.message) if refused is not None else (None, "")
+        await self._lasting(group, "GroupConfigRefused", cause, message)
+        await self._unread(group, decided, after)
         await self._flipped(group, before, after)
         members = after.members.model_dump(by_alias=False) if after.members is not None else {}
         self.metrics.show(
@@ -183,6 +182,14 @@ class Narrator:
                     "RemovalHeld",
                     f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
                 )
+
+    async def _unread(self, group: StaticGroup, decided: Plan, after: StaticGroupStatus) -> None:
+        """Post which topics nobody reads, once; not while Consuming says something else, such as a stuck rebalance."""
+        said = next((c for c in after.conditions if c.reason == Reason.TOPICS_UNREAD), None)
+        if decided.topics.unread is None:
+            await self._lasting(group, "TopicsUnread", None, "")
+        elif said is not None:
+            await self._lasting(group, "TopicsUnread", decided.topics.unread.topics, said.message)
 
     async def _lasting(self, group: StaticGroup, reason: str, cause: object, message: str) -> None:
         """Post a warning once for each cause; after a time without any, the same cause is news again."""

@@ -64,6 +64,11 @@ def test_the_pods_name_is_recognised(ids: tuple[str, ...], remedy: str) -> None:
     assert "estart" not in message
 
 
+def test_own_ids_are_kept_by_type_and_template_where_the_spec_has_another() -> None:
+    message = complete(world(foreign("web-0"), foreign("web-1")), idTemplate="{podName}.orders")
+    assert 'set spec.client.type to Own and spec.idTemplate to "{podName}"' in message
+
+
 def test_an_id_of_another_variable_of_the_pod_is_recognised() -> None:
     message = complete(world(foreign("billing-a"), foreign("billing-b"), own={0: "billing-a", 1: "billing-b"}))
     assert "such as billing-a of pod web-0" in message

@@ -101,6 +101,19 @@ def test_it_is_only_reported_where_the_spec_says_so(wish: dict[str, str]) -> Non
     assert (found.action, found.held_by) == (None, RebalanceGuard.NOT_ASKED_FOR)
 
 
+@pytest.mark.parametrize(
+    "other", [MemberView(member_id="console-1", instance_id=None), MemberView(member_id="web-9-1", instance_id="web-9")],
+    ids=["dynamic", "foreign"],
+)
+def test_no_rebalance_is_promised_while_somebody_else_is_in_the_group(other: MemberView) -> None:
+    """Nobody knows when such a member polls, so it might keep the others waiting; and it may stay for ever."""
+    seen = world(member(0), member(1), other)
+    assert decided(seen).topics.held_by is RebalanceGuard.OTHERS_IN_GROUP
+    found = conditions_of(seen, history(unread=BEFORE), wish=spec(**WISH))
+    assert "once the members that are not of this StaticGroup have left it" in found[ConditionType.CONSUMING].message
+    assert found[ConditionType.READY].reason == Reason.TOPICS_UNREAD
+
+
 @pytest.mark.parametrize("wish", [{}, {"mode": "Observe"}, {"onTopicChange": "Report"}], ids=str)
 def test_kafka_streams_is_only_reported(wish: dict[str, str]) -> None:
     """Whatever is asked for: a message that promised a rebalance under Rebalance would not be true."""
@@ -190,7 +203,7 @@ def test_it_is_remembered_over_a_restart_but_for_the_rest() -> None:
     [
         (None, {}, "rebalanced once, as soon as every pod is Ready"),
         (None, {}, "during that rebalance, members with an eager assignor stand still"),
-        (None, {"onTopicChange": "Report"}, "or scale down by one until that member has left the group, and back"),
+        (None, {"onTopicChange": "Report"}, "or scale down by one until that pod's member has left the group, and back"),
         (
             replace(BEFORE, rebalanced_for=("payments",), rebalanced_at_s=NOW_S - 60), {},
             "A rebalance was asked for once, and that changed nothing",

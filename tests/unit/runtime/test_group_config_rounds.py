@@ -103,6 +103,7 @@ async def test_missing_right_is_reported_once_and_the_group_is_asked_again_after
     assert [e for e in world.kube.events if e[1] == "GroupConfigRefused"] == [
         ("Warning", "GroupConfigRefused", DENIED.message)
     ]
+    assert f"{TARGET_MS} ms could not be set: {DENIED.message}" in world.condition("TimeoutSufficient")[2]
     await world.round()
     assert sent(world) == []
     del world.kafka.problems["set_group_config"]

@@ -168,7 +168,7 @@ async def test_way_out_where_ids_have_no_scope_is_a_scope_or_a_staticgroup_there
     await world.started()
     world.pods.is_managed = managed
     assert (await advice(world)).endswith(
-        "add {scope} to spec.idTemplate, or, if that pod consumes in another group, a StaticGroup for it there"
+        "add {scope} to spec.idTemplate, or, if that pod consumes in another group, create a StaticGroup for its workload there"
     )
 
 

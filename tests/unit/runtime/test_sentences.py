@@ -188,7 +188,9 @@ async def test_pods_with_old_ids_are_reported_with_the_command_that_replaces_the
     world = await OperatorWorld().started()
     change_workload(world, **changes)
     world.declare(static_group(generation=2, idTemplate="{podName}-b.{scope}"))
-    assert "3 departed members are held back" in await kept(world)
+    held = await kept(world)
+    assert "3 departed members are held back" in held
+    assert held.endswith("the member leaves once it restarts: kubectl -n shop delete pod web-0.")
     assert world.condition("Injected")[2].endswith(command)
 
 

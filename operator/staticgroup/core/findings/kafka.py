@@ -60,11 +60,12 @@ _WHAT_FOLLOWS: Final = {
     ),
     RebalanceGuard.OTHERS_IN_GROUP: (
         "The operator rebalances the group once the members that are not of this StaticGroup have left it (see "
-        "status.issues); or scale down by one until that member has left the group, and back (a restart is not enough)."
+        "status.issues); or scale down by one until that pod's member has left the group, and back."
     ),
     RebalanceGuard.NOT_ASKED_FOR: (
-        "Set spec.mode to Manage and spec.onTopicChange to Rebalance, and the operator rebalances the group once; or "
-        "scale down by one until that member has left the group, and back (a restart is not enough)."
+        "Set spec.mode to Manage, the chart's operator.forceObserve to false and spec.onTopicChange to Rebalance, and "
+        "the operator rebalances the group once; or scale down by one until that pod's member has left the group, and "
+        "back (a restart is not enough)."
     ),
     RebalanceGuard.DONE_BEFORE: (
         "A rebalance was asked for once, and that changed nothing: read what the members log about these topics."

@@ -71,7 +71,7 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
 def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say why the members are not known."""
     sentence = (
-        why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions Connected and Authorized."
+        why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
     )
     return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, sentence=sentence)
 
@@ -237,7 +237,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
     if plan.table is None:
         return _unknown(ConditionType.REMOVAL_SETTLED, snapshot, plan)
     refused = [o for o in executed.outcomes if o is not LeaveOutcome.REMOVED and o not in _RACE_OUTCOMES]
-    if executed.problem is not None or refused:
+    if (executed.problem is not None and plan.actions) or refused:
         return _removal(reason=Reason.REMOVAL_REFUSED, sentence=_failed(executed, refused))
     if executed.observe_only and plan.actions:
         count = sum(len(a.removals) for a in plan.actions)

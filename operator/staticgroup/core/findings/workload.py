@@ -129,6 +129,8 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
         remedy = "Correct spec.idTemplate or spec.client."
+        if injection is not None and injection.obstacle is not None:
+            remedy = f"{injection.obstacle.remedy[0].upper()}{injection.obstacle.remedy[1:]}."
         return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING

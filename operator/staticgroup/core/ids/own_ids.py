@@ -79,7 +79,7 @@ def own_ids(
         example = next(iter(pod_of))
         joined = counted(len(pod_of), "member joined under an id", "members joined under ids")
         sentence = f"{joined} of the application's own, such as {example} of pod {pod_of[example]}"
-        keep = _as_own(pod_of)
+        keep = _as_own(pod_of, has_template=spec.id_template is not None)
         if FORM in keep:
             hand_over = "name the variable that the client reads in spec.client.env (type Custom), or let it read "
             hand_over += variable
@@ -108,12 +108,12 @@ def _pod_of(instance_id: str, live: Sequence[KnownPod]) -> KnownPod | None:
     return next((p for p in live if may_become(p.pod_name, instance_id) or instance_id in p.instance_ids), None)
 
 
-def _as_own(pod_of: dict[str, str]) -> str:
+def _as_own(pod_of: dict[str, str], *, has_template: bool) -> str:
     """Say which fields let the ids stay as the application makes them."""
     added = {i.removeprefix(pod_name) if i.startswith(pod_name) else None for i, pod_name in pod_of.items()}
     word = "spec.client.type to Own"
     if added == {""}:
-        return word
+        return f'{word} and spec.idTemplate to "{{podName}}"' if has_template else word
     if None in added:
         return f"{word} and spec.idTemplate to {FORM}"
     listed = sorted(text for text in added if text)

@@ -328,8 +328,11 @@ def _of_next_pods(t: TimeoutPlan, protocol: Protocol, bounds: Bounds, *, may_wri
         reason = Reason.BROKER_BOUND_TOO_LOW if is_low else Reason.TIMEOUT_BELOW_NEED
         return reason, f"{_need(t)} but {gets}" + ("" if t.group_config.is_elsewhere else f"; {way}")
     if group_ms is not None and group_ms < need_ms:
-        being = f"the group's session ends after {group_ms} ms; it is being set to {target_ms} ms"
-        return Reason.TIMEOUT_BELOW_NEED, f"{_need(t)} but {being}"
+        problem = t.group_config.record.problem
+        being = f"it is being set to {target_ms} ms"
+        if problem is not None:
+            being = f"{target_ms} ms could not be set: {problem.message}"
+        return Reason.TIMEOUT_BELOW_NEED, f"{_need(t)} but the group's session ends after {group_ms} ms; {being}"
     if not setting and bounds.is_assumed:
         return Reason.TIMEOUT_UNKNOWN, (
             f"the broker's bounds are not known, {ASSUMED_MIN_MS} to {ASSUMED_MAX_MS} ms are assumed; once the brokers "

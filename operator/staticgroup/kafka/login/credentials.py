@@ -277,7 +277,8 @@ def _oauth(oauth: OAuth, contents: SecretContents, namespace: str, shared: Share
 def _read(contents: SecretContents, secret_name: str, key: str) -> str:
     """Return one text of one Secret, or refuse, naming both and never the content."""
     if secret_name not in contents:
-        text = f"Secret {secret_name!r} does not exist; create it in the namespace of the connection's Secrets"
+        where = "the namespace of the KafkaConnection, or in spec.secretNamespace of the ClusterKafkaConnection"
+        text = f"Secret {secret_name!r} does not exist; create it in {where}"
         raise refusal(KafkaProblemKind.SECRET_MISSING, text)
     content = contents[secret_name].get(key)
     if content is None:
