@@ -26,7 +26,7 @@ SHELL = (
         "words of a broker that refuses a login shown",
         "kafka/connection.py",
         TOLD_BACK,
-        ("check mechanism, user and password in the Secret\"", "{error}\""),
+        ("check spec.sasl, and that its user, token or IAM role may log in\"", "{error}\""),
     ),
     mutant(
         "namespace that is not allowed is served all the same",
