@@ -272,6 +272,7 @@ NOT_DRAWN = {
     "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib",
     "journal_files_count", "journal_queue",
     "recommendations_source", "recommendations_poll_s",
+    "docs_url",  # a word at the end of messages
     # without it one process at a time is the promise of others, which the simulated mishaps do not keep
     "leader_election",
 }  # fmt: skip
