@@ -33,7 +33,7 @@ from conformance.serve_bench import (
 from staticgroup.core.group import GroupType, LeaveEntry, LeaveOutcome
 from support.devcluster.kafka_jars import class_path, ensure_jars
 
-pytestmark = [pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timeout(900)]
 
 
 KAFKA_RELEASE = "4.4.0"
@@ -44,7 +44,7 @@ def server() -> Iterator[Server]:
     running = start("--listen", "127.0.0.1:0", "--topic", f"orders:{PARTITIONS}", *SETTINGS)
     yield running
     running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(10) == 0
+    assert running.process.wait(EVENTUALLY_S) == 0
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def java() -> Iterator[JavaGateway]:
     yield gateway
     gateway.shutdown()
     gateway.java_process.stdin.close()
-    gateway.java_process.wait(10)
+    gateway.java_process.wait(EVENTUALLY_S)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -228,7 +228,7 @@ def test_group_settings_are_altered_within_bounds(server: Server) -> None:
 
 def test_topics_are_listed(server: Server) -> None:
     admin = AdminClient({"bootstrap.servers": server.address})
-    topics = admin.list_topics(timeout=10).topics
+    topics = admin.list_topics(timeout=EVENTUALLY_S).topics
     assert {name: len(topic.partitions) for name, topic in topics.items()} == {"orders": PARTITIONS}
 
 
@@ -246,7 +246,7 @@ def test_it_begins_with_one_line_and_ends_gracefully_and_quietly() -> None:
     running = start("--listen", "127.0.0.1:0", "--quiet")
     assert "topics: none" in wait(lambda: running.lines and running.lines[0])
     running.process.send_signal(signal.SIGINT)
-    assert running.process.wait(10) == 0
+    assert running.process.wait(EVENTUALLY_S) == 0
     wait(lambda: running.lines[-1] == "ended")  # the thread that reads may be a little behind the process
 
 
@@ -268,14 +268,14 @@ def test_it_begins_with_one_line_and_ends_gracefully_and_quietly() -> None:
 )
 def test_wrong_arguments_are_explained(arguments: tuple[str, ...], said: str) -> None:
     running = start(*arguments)
-    assert running.process.wait(20) == 2
+    assert running.process.wait(EVENTUALLY_S) == 2
     assert said in wait(lambda: " ".join(running.lines))
 
 
 def test_a_taken_port_is_explained() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         running = start("--listen", f"127.0.0.1:{taken.getsockname()[1]}")
-        assert running.process.wait(20) == 1
+        assert running.process.wait(EVENTUALLY_S) == 1
     assert "cannot listen on" in wait(lambda: " ".join(running.lines))
 
 
@@ -292,10 +292,10 @@ def test_a_taken_port_is_explained() -> None:
 )
 def test_a_hostile_frame_costs_its_connection_only(server: Server, frame: bytes) -> None:
     host, _, port = server.address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=EVENTUALLY_S) as connection:
         connection.sendall(struct.pack(">i", len(frame)) + frame)
         assert connection.recv(1) == b""
-    with socket.create_connection((host, int(port)), timeout=5) as connection:
+    with socket.create_connection((host, int(port)), timeout=EVENTUALLY_S) as connection:
         body = struct.pack(">hhih", 18, 99, 5, -1)
         connection.sendall(struct.pack(">i", len(body)) + body)
         answer = connection.recv(4096)

@@ -22,7 +22,7 @@ from coordinator_model.wire.codec import SERVED, Api, encode, fields_of, request
 from coordinator_model.wire.listener import INTERNAL_ERROR, Listener
 
 FRAMES_PER_VERSION = 12
-ANSWER_S = 20.0
+ANSWER_S = 120.0
 WORDS = ("", "g", "h", "m", "x0", "orders", "payments", "consumer", "range", "uniform", "classic", ".*", "a(", "é" * 40)
 NUMBERS = (-(2**31), -3, -2, -1, 0, 1, 2, 7, 500, 6000, 2**31 - 1)
 LIMITS = {"int8": 7, "int16": 15, "uint16": 15, "int32": 31, "int64": 63, "error_code": 7}

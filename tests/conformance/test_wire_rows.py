@@ -18,7 +18,7 @@ from conformance.wire.runs import outcomes
 from conformance.wire.targets import MODEL
 from support.devcluster.kafka_jars import Report, full_version
 
-pytestmark = [pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.timeout(900)]
 
 BROKERS = tuple(full_version(v) for v in os.environ.get("CONFORMANCE_BROKERS", "4.4").split(",") if v)
 CASES = [

@@ -68,7 +68,7 @@ def test_it_works_without_a_terminal_and_without_unicode(file: Path) -> None:
     """A CI log, a pipe, a terminal in the C locale."""
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY / "operator"), "PYTHONIOENCODING": "ascii"}
     command = [sys.executable, "-m", "simulator", "--scenario", str(file)]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=120)
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout.isascii()
     assert b"in all" in done.stdout

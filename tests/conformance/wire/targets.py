@@ -137,7 +137,7 @@ async def create_topics(client: WireClient, topics: Mapping[str, int]) -> None:
     """Make topics that do not exist yet, and wait until the broker shows them with a leader."""
     rows = [{"name": name, "num_partitions": count, "replication_factor": 1} for name, count in topics.items()]
     await client.call(Api.CREATE_TOPICS, 5, topics=rows, timeout_ms=10_000)
-    async with asyncio.timeout(30.0):
+    async with asyncio.timeout(300.0):
         while True:
             await client.learn_topics()
             if set(topics) <= set(client.topic_ids.values()):
@@ -149,7 +149,7 @@ async def warm_up(client: WireClient) -> None:
     """Wait until every shard of the coordinator knows the topics: each one learns them by itself, a moment later."""
     if client.versions.get(Api.CONSUMER_GROUP_HEARTBEAT, (0, 0))[1] < 1:
         return  # before 4.0 the protocol is off unless asked for
-    async with asyncio.timeout(60.0):
+    async with asyncio.timeout(300.0):
         for number in range(4 * OFFSETS_PARTITIONS):
             attempt = 0
             while not await has_assignment(client, f"warm-up-{number}-{attempt}"):
