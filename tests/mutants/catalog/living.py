@@ -9,7 +9,7 @@ LIVING = (
     mutant(
         "id of a template to come is nobody's",
         "core/ids/naming.py",
-        CARRIED,
+        ("tests/unit/core/test_naming.py",),
         ("        if self.scope and self.scope in instance_id:\n            return True\n", ""),
         ("return not self.is_recognized_by_scope and bool(", "return bool("),
     ),

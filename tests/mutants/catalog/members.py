@@ -146,7 +146,7 @@ RETURNED = (
     mutant("pod of an application with ids of its own blamed for what it shows", "core/seats.py", OTHER_IDS, ("(p for p in lacking if not naming.is_brought or any", "(p for p in lacking if True or any")),
     mutant("suspects that were silent under other ids forgotten", "core/members/memory.py", OTHER_IDS, ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
     mutant("crash beside an id of the application's own released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if c.spec.client.type is ClientType.OWN:\n", "    if False:\n")),
-    mutant("ids without a scope taken for new", "core/injection.py", ("tests/unit/runtime/test_premises.py",), ('    if "{scope}" not in spec.template or ', "    if ")),
+    mutant("ids without a scope taken for new", "core/injection.py", PLAN, ('    if "{scope}" not in spec.template or ', "    if ")),
     mutant("ids of an old StaticGroup taken for new", "core/injection.py", PLAN, (" or snapshot.age_s >= snapshot.settle_least_s:", ":")),
     mutant("lost memory beside carriers taken for a beginning", "core/injection.py", PLAN, ("    return \"\" if is_carried else snapshot.watch\n", "    return snapshot.watch\n")),
     mutant("ids issued before the pod watch is whole", "core/injection.py", PLAN, ("if before is None and not (snapshot.watch and snapshot.cluster_uid):", "if False:")),

@@ -47,3 +47,11 @@ def test_an_id_that_no_pod_of_ours_can_have_is_foreign_however_it_reads() -> Non
     longest = "web-2.3fa9c1d2".ljust(249, "x")
     assert naming.is_own(longest)
     assert not naming.is_own(f"{longest}x")
+
+
+def test_what_contains_the_scope_is_ours_also_where_no_template_makes_it() -> None:
+    """As an id of a template to come, which another replica may have issued a moment ago."""
+    scheme = IdScheme(template="{podName}.3fa9c1d2", workload_name="web")
+    naming = Naming(schemes=(scheme,), scope="3fa9c1d2")
+    assert naming.is_own("b-3fa9c1d2-2")
+    assert not naming.is_own("b-2")

@@ -315,6 +315,13 @@ def test_ids_of_a_staticgroup_that_is_older_than_a_silence_have_no_known_beginni
     assert found.members.watch == ("" if age_s else WATCH)
 
 
+def test_ids_without_a_scope_have_no_known_beginning() -> None:
+    """A process that nobody saw may hold one, such as that of a pod that was deleted by force before."""
+    found = planned(departure(group=group()), History(), idTemplate="{podName}", assumeExclusive=True).history
+    assert found.injected is not None
+    assert found.members.watch == ""
+
+
 def test_ids_that_are_carried_before_their_acknowledgement_have_no_known_beginning() -> None:
     """The memory was lost: a member or a pod with the scope proves that it was issued before."""
     innocent = present(planned(departure(group=group()), History()).history.injected)

@@ -284,6 +284,19 @@ def test_one_that_cannot_be_read_keeps_the_setting_from_being_lowered() -> None:
     assert world.value_ms == 115_000
 
 
+def test_one_that_cannot_be_read_is_waited_for_beside_others_that_can() -> None:
+    asks = Party(session={"writeGroupConfig": True})
+    world = World((asks, asks), bounded(45_000, 1_800_000, 45_000))
+    for n in (0, 1, 0, 1):
+        world.round(n)
+    assert rivals_of(world.stores, None, ("shop", "alpha")).unheard == ()
+    unread = world.body(0, None)
+    unread["metadata"] |= {"name": "unread", "uid": "sg-9"}
+    unread["spec"] |= {"mode": "Perhaps"}
+    world.stores.put_group(("shop", "unread"), unread)
+    assert rivals_of(world.stores, None, ("shop", "alpha")).unheard == ("shop/unread",)
+
+
 def test_classic_members_bring_their_own_and_are_not_waited_for() -> None:
     world = World((Party(session={"writeGroupConfig": True}),), bounded(45_000, 1_800_000, 600_000))
     classic = world.body(0, None)

@@ -165,6 +165,19 @@ async def test_what_is_forgotten_by_its_age_is_forgotten_in_time() -> None:
     assert world.status.memory.suspects == []
 
 
+async def test_an_earlier_template_of_which_nothing_is_left_is_forgotten_in_time() -> None:
+    world = await at_rest()
+    memory = world.reconciler.memories._by_key[KEY]
+    memory.history = dataclasses.replace(memory.history, templates=(f"{{podName}}-b.{world.scope}",))
+    world.reconciler.memories.mark_changed(KEY)
+    seen = []
+    for _ in range(8):
+        await world.look()
+        seen.append(len(world.issued.templates))
+        world.now_s += POLL_S / 2
+    assert seen == [1, 1, 1, 1, 0, 0, 0, 0]
+
+
 async def test_a_status_that_the_watch_delivers_before_the_write_is_answered_is_no_change() -> None:
     """Each write of a status would have a second round, because the status would seem to be another writer's."""
     world = await OperatorWorld().started()

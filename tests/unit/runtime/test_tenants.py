@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from staticgroup.runtime.rivals import rivals_of
 from unit.core.builders import pod_version
 
-from .operator_world import OperatorWorld, guards, kafka_connection, static_group
+from .operator_world import KEY, OperatorWorld, guards, kafka_connection, static_group
 
 Json = dict[str, Any]
 Changed = Callable[[OperatorWorld], None]
@@ -119,6 +120,17 @@ async def test_brokers_with_our_cluster_id_make_a_rival(spec: Json, connection: 
     world.stores.drop_group(("evil", "x"), "sg-tenant")
     await world.settled(3)
     assert [instance_id for _, instance_id in world.left] == [world.id_of(2)]
+
+
+async def test_the_same_connection_whose_brokers_never_answered_makes_no_rival() -> None:
+    world = OperatorWorld(**SHARED)
+    allowed = [{"names": ["shop", "evil"]}]
+    for brokers, is_rival in ((None, False), (3, True)):
+        body = answered("", None, name="shared", brokers=brokers, allowedNamespaces=allowed)
+        world.stores.put_connection(("", "shared"), body)
+        world.declare(static_group(**SHARED, idTemplate="{podName}", assumeExclusive=True))
+        tenant(world, idTemplate="web-{ordinal}", workloadRef={"name": "web"}, assumeExclusive=True, **SHARED)
+        assert bool(rivals_of(world.stores, None, KEY).prior_claims) is is_rival
 
 
 async def test_two_that_use_the_same_connection_are_rivals_though_the_cluster_id_is_unknown() -> None:

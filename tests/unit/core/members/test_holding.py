@@ -53,6 +53,10 @@ def test_pod_of_the_name_that_shows_another_id_of_ours_may_hold_this_one_all_the
     assert SEAT.shows_another(pod)
 
 
+def test_another_id_of_ours_says_nothing_where_it_can_be_edited() -> None:
+    assert not SEAT.shows_another(known_pod(instance_ids=OTHER))
+
+
 @pytest.mark.parametrize("ids", [frozenset(), STRANGE], ids=["none", "strange"])
 def test_fixed_ids_that_are_not_ours_say_nothing_of_ours(ids: frozenset[str]) -> None:
     """A client that appends to nothing, or an id that another product of the pod uses."""
@@ -73,9 +77,9 @@ def test_fixed_beginning_of_the_id_may_become_it_whatever_comes_between() -> Non
     begins = naming_of(
         spec(idTemplate="{scope}-{podName}"), history(injected=injected(id_template=f"{SCOPE}-{{podName}}"))
     )
-    assert HeldSeat(f"{SCOPE}-web-2", begins, "shop").may_be_held_by(
-        known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True)
-    )
+    seat, pod = HeldSeat(f"{SCOPE}-web-2", begins, "shop"), known_pod(instance_ids=frozenset({SCOPE}), ids_are_fixed=True)
+    assert seat.may_be_held_by(pod)
+    assert not seat.shows_another(pod)
 
 
 def test_suspect_of_the_name_is_never_ruled_out_because_it_does_not_remember_what_was_fixed() -> None:
