@@ -66,12 +66,6 @@ class Reason(StrEnum):
         reason._value_, reason.status, reason.types = word, status, types
         return reason
 
-    def page(self, docs_url: str) -> str:
-        """Return where a site of docs/ says what to do; "" where there is no site, or nothing to do."""
-        if not docs_url or self.status is ConditionStatus.TRUE:
-            return ""
-        return f"{docs_url}/guide/troubleshooting.html#{self.lower()}"
-
     RECONCILED = _yes("Reconciled", _T.READY)
     OBSERVING = _yes("Observing", _T.READY)
     SUSPENDED = _no("Suspended", _T.READY)

@@ -213,7 +213,7 @@ def with_conditions(
     found: Status, reason and message of each type; messages are cut to 1024 characters.
     observed_generation: metadata.generation of the spec in force, from 0.
     now: Aware time of this round; kept to the second, as metav1.Time does.
-    docs_url: Where the site of docs/ is read; "" for nowhere.
+    docs_url: Where the site of docs/ is read, whose page on its reason a message then names; "" for nowhere.
 
     Returns
     -------
@@ -226,7 +226,8 @@ def with_conditions(
     conditions = {condition.type: condition for condition in before}
     for kind, status, reason, message in found:
         old = conditions.get(kind)
-        page = f" ({url})" if (url := reason.page(docs_url)) else ""
+        is_explained = docs_url and status is not ConditionStatus.TRUE
+        page = f" ({docs_url}/guide/troubleshooting.html#{reason.lower()})" if is_explained else ""
         since = old.last_transition_time if old is not None and old.status is status else None
         conditions[kind] = Condition(
             type=kind,

@@ -231,7 +231,9 @@ def carriers_left(c: Candidate) -> Hit | None:
     pods = {pod.uid: pod for pod in (*c.snapshot.known, *c.seat.chain)}
     for pod in (pods[uid] for uid in sorted(left) if uid in pods):
         if pod.state is PodState.LIVE and not pod.has_lost_run:
-            return _still_running(c, pod)
+            name = f"{pod.namespace}/{pod.pod_name}"
+            sentence = f"pod {name} was there when it joined, and has not ended: {pod.refusal}"
+            return _until_ended(c, pod, sentence)
     if UNATTRIBUTED in left:
         sentence = "no pod was seen with its id when it joined"
         return Hit(Guard.UNATTRIBUTED, sentence, f"{_EXPIRES}, unless its process runs elsewhere")
@@ -256,13 +258,8 @@ def carriers_left(c: Candidate) -> Hit | None:
     return None
 
 
-def _still_running(c: Candidate, pod: KnownPod) -> Hit:
-    """Say that a pod which may hold the member lives, and what to do where it does not end by itself."""
-    sentence = f"pod {pod.namespace}/{pod.pod_name} was there when it joined, and has not ended: {pod.refusal}"
-    return _until_ended(c, pod, sentence)
-
-
 def _until_ended(c: Candidate, pod: KnownPod | None, sentence: str) -> Hit:
+    """Hold until a pod has ended that may hold the member, and say what to do where it does not end by itself."""
     if pod is None or _is_ending(c, pod):
         return Hit(Guard.POD_ENDING, sentence, requeue_after_s=5.0)
     ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)

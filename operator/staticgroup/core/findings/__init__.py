@@ -80,6 +80,11 @@ def ended(text: str) -> str:
     return text if text.endswith(".") else f"{text}."
 
 
+def as_sentence(clause: str) -> str:
+    """Write a clause as a sentence of its own."""
+    return f"{clause[0].upper()}{clause[1:]}."
+
+
 def counted(count: int, one: str, many: str) -> str:
     """Count things in words: `1 member is`, `2 members are`."""
     return f"{count} {one if count == 1 else many}"

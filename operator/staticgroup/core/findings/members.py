@@ -21,7 +21,7 @@ from ..plan import Plan
 from ..protocols import CONNECT_ROLE, ROLES, STREAMS_ROLE, chosen_by, role_of
 from ..seats import Seat, Standing
 from ..snapshot import Snapshot
-from . import Finding, counted, ended
+from . import Finding, as_sentence, counted, ended
 from .kafka import connect_notes, way_to_agent, without_agent
 from .workload import why_unknown
 
@@ -128,8 +128,7 @@ def _under_own_ids(found: OwnIds | None) -> Finding | None:
     """Say that members joined under ids of the application's own; None when none did."""
     if found is None:
         return None
-    sentence = f"{found.sentence[0].upper()}{found.sentence[1:]}."
-    remedy = f"{found.remedy[0].upper()}{found.remedy[1:]}."
+    sentence, remedy = as_sentence(found.sentence), as_sentence(found.remedy)
     return _complete(reason=Reason.OWN_IDS, sentence=sentence, remedy=remedy)
 
 
@@ -205,7 +204,7 @@ def _lasting(
     """Say why members are not in the group that do not join by themselves."""
     pod, many = seats[0].pod_name, f"{len(seats)} of {expected} members"
     namespace, workload = snapshot.namespace, f"{spec.workload_ref.kind.lower()} {spec.workload_ref.name}"
-    roll = f"{remedies.ACT[0].upper()}{remedies.ACT[1:]}." if spec.mode is Mode.OBSERVE else "See Injected."
+    roll = as_sentence(remedies.ACT) if spec.mode is Mode.OBSERVE else "See Injected."
     sentence, remedy = {
         Standing.UNISSUED: (f"{many} are not static yet, because their pods run without their ids.", roll),
         Standing.LOCKED_OUT: (
@@ -245,7 +244,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
             reason=Reason.REMOVAL_OFF,
             sentence=f"{counted(count, 'departed member', 'departed members')} would be removed now, but the operator "
             "may only observe.",
-            remedy=f"{remedies.MANAGE[0].upper()}{remedies.MANAGE[1:]}.",
+            remedy=as_sentence(remedies.MANAGE),
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
     return _kept(spec, lasting) if lasting else _in_progress(plan, executed) or _settled(plan)

@@ -18,7 +18,7 @@ from ..plan import Plan
 from ..protocols import role_of
 from ..snapshot import Snapshot
 from ..timeouts.in_force import TimeoutPlan, seconds
-from . import Finding, Obstacle, ended
+from . import Finding, Obstacle, as_sentence, ended
 
 _injected: Final = partial(Finding, kind=ConditionType.INJECTED)
 _NOT_GIVEN: Final = (InjectionVerdict.NOT_SERVED, InjectionVerdict.CONFLICTING, InjectionVerdict.HINDERED)
@@ -128,9 +128,8 @@ def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Findi
     if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
         cause = plan.identity_error or (injection.message if injection else "")
         sentence = f"The ids of this spec cannot be issued: {cause}."
-        remedy = "Correct spec.idTemplate or spec.client."
-        if injection is not None and injection.obstacle is not None:
-            remedy = f"{injection.obstacle.remedy[0].upper()}{injection.obstacle.remedy[1:]}."
+        obstacle = injection.obstacle if injection is not None else None
+        remedy = as_sentence(obstacle.remedy) if obstacle is not None else "Correct spec.idTemplate or spec.client."
         return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
     if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
         is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
@@ -180,7 +179,7 @@ def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
 
 def collided(kind: ConditionType, found: Obstacle) -> Finding:
     """Say that two StaticGroups write one place of the same pods."""
-    sentence, remedy = f"{found.sentence}; neither removes members.", f"{found.remedy[0].upper()}{found.remedy[1:]}."
+    sentence, remedy = f"{found.sentence}; neither removes members.", as_sentence(found.remedy)
     return Finding(kind=kind, reason=found.reason, sentence=sentence, remedy=remedy)
 
 
