@@ -101,8 +101,8 @@ nothing rebalanced. A restart or a change of the Lease's holder loses some. How 
 [fleet learner](../guide/fleet-learner.md) makes.
 """
 _CLI_INTRO: Final = """\
-One program with the same commands and flags in two places: `kubectl staticgroup …` is [the plugin](../guide/kubectl-plugin.md), one file
-for your machine, and `staticgroup …` is the operator itself, in its image or as the Python package.
+One program with the same commands and flags in two places: `kubectl staticgroup …` is [the plugin](../guide/kubectl-plugin.md)
+on your machine, and `staticgroup …` is the operator itself, in its image or as the Python package.
 
 ```sh
 kubectl staticgroup explain orders -n shop

@@ -25,3 +25,7 @@ def test_simulate_runs_from_a_clean_python(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "orders: 4 pods" in done.stdout
     assert picture.read_text(encoding="utf-8").startswith("<svg")
+    plugin = subprocess.run(
+        [programs / "kubectl-staticgroup", "--help"], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert plugin.stdout.startswith("usage: kubectl staticgroup")
