@@ -166,10 +166,10 @@ class BrokerBounds:
 
 
 class KafkaProblemKind(StrEnum):
-    """Why Kafka could not be read or written; the value is the reason shown in conditions."""
+    """Why Kafka could not be read or written; the value is a reason of a condition where there is one of that name."""
 
-    UNREACHABLE = "BootstrapUnreachable"
-    TLS_FAILED = "TlsHandshakeFailed"
+    UNREACHABLE = "BrokersUnreachable"
+    TLS_FAILED = "TlsFailed"
     AUTHENTICATION_FAILED = "AuthenticationFailed"
     NOT_AUTHORIZED = "MissingAcl"
     WRONG_CLUSTER = "ClusterIdMismatch"
@@ -178,13 +178,13 @@ class KafkaProblemKind(StrEnum):
     UNEXPECTED_ANSWER = "UnexpectedAnswer"
     ANSWER_TOO_LARGE = "AnswerTooLarge"
     ADDRESS_REFUSED = "AddressRefused"
-    SECRET_MISSING = "SecretMissing"
-    SECRET_INVALID = "SecretInvalid"
-    CONNECTION_MISSING = "ConnectionMissing"
+    SECRET_MISSING = "SecretNotFound"
+    SECRET_INVALID = "SecretKeyMissing"
+    CONNECTION_MISSING = "ConnectionNotFound"
     CONNECTION_INVALID = "ConnectionInvalid"
     NAMESPACE_NOT_ALLOWED = "NamespaceNotAllowed"
     GROUP_NOT_ALLOWED = "GroupNotAllowed"
-    UNSUPPORTED_GROUP = "UnsupportedGroupType"
+    UNSUPPORTED_GROUP = "ProtocolMismatch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,7 +121,7 @@ def test_missing_away_foreign_and_dynamic_members_are_each_shown() -> None:
 
 def test_unreadable_group_is_shown_with_its_cause() -> None:
     text = words(departure(group=KafkaProblem(kind=KafkaProblemKind.TLS_FAILED, message="check spec.tls")))
-    assert "Group orders: not readable (TlsHandshakeFailed)." in text
+    assert "Group orders: not readable (TlsFailed)." in text
     assert "Connected: False (TlsFailed). check spec.tls" in text
 
 

@@ -282,6 +282,16 @@ def test_members_without_any_partition_are_said() -> None:
     assert consuming(world(*one_works, topics=(), partitions={}), history()).status is ConditionStatus.TRUE
 
 
+def test_topic_that_cannot_be_seen_is_not_called_read() -> None:
+    """Metadata answers UNKNOWN_TOPIC_OR_PARTITION for a topic without DESCRIBE as for one that does not exist."""
+    found = consuming(world(topics=(("orders", 6), ("payments", 0)), partitions={"orders": 6}), history())
+    assert (found.status, found.reason) == (ConditionStatus.TRUE, Reason.ALL_TOPICS_READ)
+    assert "Every partition" not in found.message
+    assert "lacks DESCRIBE on them: payments." in found.message
+    all_seen = consuming(world(topics=(("orders", 6),), partitions={"orders": 6}), history())
+    assert all_seen.message.startswith("Every partition")
+
+
 def test_a_right_that_is_missing_for_the_rebalance_is_named() -> None:
     """Nobody has joined, so it is asked for again in the next round, and the status says what to grant."""
     denied = KafkaProblem(

@@ -6,7 +6,7 @@ Figures of Connect were measured with real brokers and stock workers (docs/guide
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
@@ -26,25 +26,19 @@ from ..timeouts.in_force import seconds
 from . import Finding, Subject, counted
 from .workload import why_unknown
 
-CONNECTION_REASONS = {
-    KafkaProblemKind.UNREACHABLE: Reason.BROKERS_UNREACHABLE,
-    KafkaProblemKind.TLS_FAILED: Reason.TLS_FAILED,
-    KafkaProblemKind.AUTHENTICATION_FAILED: Reason.AUTHENTICATION_FAILED,
-    KafkaProblemKind.WRONG_CLUSTER: Reason.CLUSTER_ID_MISMATCH,
-    KafkaProblemKind.BROKER_TOO_OLD: Reason.BROKER_TOO_OLD,
-    KafkaProblemKind.COORDINATOR_UNAVAILABLE: Reason.COORDINATOR_UNAVAILABLE,
+_ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
+_OTHERWISE_NAMED = {
+    KafkaProblemKind.CONNECTION_INVALID: Reason.CONNECTION_NOT_FOUND,
     KafkaProblemKind.UNEXPECTED_ANSWER: Reason.COORDINATOR_UNAVAILABLE,
     KafkaProblemKind.ANSWER_TOO_LARGE: Reason.COORDINATOR_UNAVAILABLE,
     KafkaProblemKind.UNSUPPORTED_GROUP: Reason.COORDINATOR_UNAVAILABLE,
-    KafkaProblemKind.ADDRESS_REFUSED: Reason.ADDRESS_REFUSED,
-    KafkaProblemKind.SECRET_MISSING: Reason.SECRET_NOT_FOUND,
-    KafkaProblemKind.SECRET_INVALID: Reason.SECRET_KEY_MISSING,
-    KafkaProblemKind.CONNECTION_MISSING: Reason.CONNECTION_NOT_FOUND,
-    KafkaProblemKind.CONNECTION_INVALID: Reason.CONNECTION_NOT_FOUND,
-    KafkaProblemKind.NAMESPACE_NOT_ALLOWED: Reason.NAMESPACE_NOT_ALLOWED,
-    KafkaProblemKind.GROUP_NOT_ALLOWED: Reason.GROUP_NOT_ALLOWED,
 }
-_ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
+CONNECTION_REASONS: Final[Mapping[KafkaProblemKind, Reason]] = {
+    kind: _OTHERWISE_NAMED.get(kind) or Reason(kind.value)
+    for kind in KafkaProblemKind
+    if kind is not KafkaProblemKind.NOT_AUTHORIZED
+}
+"""The reason of Connected for each problem but a missing right."""
 _DELAY_VARIABLES: Final = (REBALANCE_DELAY_VARIABLE, "CONNECT_SCHEDULED_REBALANCE_MAX_DELAY_MS")
 """Variables of a pod template that may set the delay, the winner first; images that map CONNECT_* read the second."""
 _consuming: Final = partial(Finding, kind=ConditionType.CONSUMING)
@@ -239,8 +233,11 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
         sentence = "No member is in the group: see MembershipComplete."
         return _consuming(reason=Reason.NOT_OBSERVED_YET, sentence=sentence, is_transient=True)
     sentence = "Nothing that members subscribe is known to be unread."
-    if snapshot.partitions is not None:
+    hidden = sorted(topic for topic, _ in group.topics or () if topic not in (snapshot.partitions or ()))
+    if snapshot.partitions is not None and not hidden:
         sentence = "Every partition of the topics that members subscribe is assigned."
+    elif snapshot.partitions is not None:  # brokers do not tell the one from the other
+        sentence += f" These topics do not exist, or the connection's principal lacks DESCRIBE on them: {_few(hidden)}."
     return _consuming(reason=Reason.ALL_TOPICS_READ, sentence=sentence)
 
 
@@ -259,8 +256,7 @@ def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
     named = sorted(seats.get(m.instance_id or "") or m.client_id or m.member_id[:MEMBER_ID_SHOWN] for m in behind)
     waits = "it waits for a member that does not poll; which one the brokers do not tell"
     if named:
-        more = " …" if len(named) > NAMED_MAX else ""
-        waits = f"it waits for {', '.join(named[:NAMED_MAX])}{more} to take or give up partitions"
+        waits = f"it waits for {_few(named)} to take or give up partitions"
     what, remedy = "some partitions are not consumed", (
         "Restart the pod whose log shows that it does not call poll(); else it is given up after its "
         "max.poll.interval.ms."
@@ -282,15 +278,19 @@ def _unread(plan: Plan) -> Finding | None:
     unread = plan.topics.unread
     if unread is None:
         return None
-    named = ", ".join(unread.topics[:NAMED_MAX]) + (" …" if len(unread.topics) > NAMED_MAX else "")
     held_by = plan.topics.held_by
     return _consuming(
         reason=Reason.TOPICS_UNREAD,
-        sentence=f"{counted(len(unread.topics), 'topic has', 'topics have')} partitions that nobody reads: {named}. "
-        "Static members that restart cause no rebalance, so nobody was given them.",
+        sentence=f"{counted(len(unread.topics), 'topic has', 'topics have')} partitions that nobody reads: "
+        f"{_few(unread.topics)}. Static members that restart cause no rebalance, so nobody was given them.",
         remedy=_WHAT_FOLLOWS[held_by],
         is_transient=held_by in _PASSES,
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    """Name the first ones."""
+    return ", ".join(names[:NAMED_MAX]) + (" …" if len(names) > NAMED_MAX else "")
 
 
 def _idle(group: GroupView, table: SeatTable) -> Finding | None:
