@@ -23,12 +23,15 @@ from support.devcluster.kafka_config import BrokerSettings
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.devcluster.kafka_member import Member
+from support.streams.process import StreamsInstance
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 HERE = hashlib.sha256(str(Path(__file__).resolve()).encode()).hexdigest()[:6]
 ADDED = "payments"
 ASSIGNORS = ["range", "cooperative-sticky"]
+STREAMS = "stream"
+"""What Kafka Streams calls its assignor in a JoinGroup."""
 
 
 VERSIONS = ["4.4", *(pytest.param(version, marks=pytest.mark.long) for version in ("4.1", "4.0", "3.9"))]
@@ -65,12 +68,15 @@ async def gateway() -> AsyncIterator[KioGateway]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Member]]:
-    running: list[Member] = []
+def start() -> Iterator[Callable[..., Member | StreamsInstance]]:
+    running: list[Member | StreamsInstance] = []
 
     def start(
         brokers: Brokers, group_id: str, number: int, topics: str, assignor: str, session_ms: int = 60_000
-    ) -> Member:
+    ) -> Member | StreamsInstance:
+        if assignor == STREAMS:
+            running.append(StreamsInstance(brokers.bootstrap, group_id, f"web-{number}", topics, session_ms))
+            return running[-1]
         settings: dict[str, str | int] = {
             "bootstrap.servers": brokers.bootstrap, "group.id": group_id, "group.instance.id": f"web-{number}",
             "session.timeout.ms": session_ms, "heartbeat.interval.ms": 300, "partition.assignment.strategy": assignor,
@@ -85,20 +91,21 @@ def start() -> Iterator[Callable[..., Member]]:
 
 
 async def rolled(
-    gateway: KioGateway, brokers: Brokers, start: Callable[..., Member], group_id: str, assignor: str,
+    gateway: KioGateway, brokers: Brokers, start: Callable[..., Member | StreamsInstance], group_id: str, assignor: str,
     session_ms: int = 60_000,
-) -> tuple[GroupView, list[Member]]:  # fmt: skip
+) -> tuple[GroupView, list[Member | StreamsInstance]]:  # fmt: skip
     """Start three members, and replace each by one that subscribes another topic too."""
     settings = settings_of(brokers)
     members = [start(brokers, group_id, number, TOPIC, assignor, session_ms) for number in range(3)]
     await described_when(gateway, settings, group_id, stable_with(3))
     for number, member in enumerate(tuple(members)):
-        known = by_instance(await described_when(gateway, settings, group_id, stable_with(3)))
+        name = f"web-{number}"
+        known = ids_of(await described_when(gateway, settings, group_id, stable_with(3)))[name]
         member.kill()
         members[number] = start(brokers, group_id, number, f"{TOPIC},{ADDED}", assignor, session_ms)
 
-        def is_back(view: GroupView, number: int = number, before: str = known[f"web-{number}"].member_id) -> bool:
-            return stable_with(3)(view) and by_instance(view)[f"web-{number}"].member_id != before
+        def is_back(view: GroupView, name: str = name, before: str = known) -> bool:
+            return stable_with(3)(view) and ids_of(view)[name] != before
 
         await described_when(gateway, settings, group_id, is_back)
     return await described_when(gateway, settings, group_id, lambda view: view.topics is not None), members
@@ -109,13 +116,14 @@ def is_read(view: GroupView) -> bool:
 
 
 def ids_of(view: GroupView) -> dict[str, str]:
-    return {instance_id: member.member_id for instance_id, member in by_instance(view).items()}
+    """Return member ids by pod name: Kafka Streams appends `-1`, the number of its thread."""
+    return {f"web-{instance_id.split('-')[1]}": member.member_id for instance_id, member in by_instance(view).items()}
 
 
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.asyncio
 async def test_one_rebalance_gives_an_added_topic_its_readers(
-    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member | StreamsInstance], assignor: str
 ) -> None:
     group_id, settings = f"added-{assignor}", settings_of(brokers)
     before, _ = await rolled(gateway, brokers, start, group_id, assignor)
@@ -140,7 +148,7 @@ async def test_one_rebalance_gives_an_added_topic_its_readers(
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.asyncio
 async def test_only_members_that_were_away_for_a_session_read_an_added_topic(
-    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member | StreamsInstance], assignor: str
 ) -> None:
     """What the status advises where the operator may not rebalance: to restart all of them at once is not enough."""
     group_id, settings = f"away-{assignor}", settings_of(brokers)
@@ -166,10 +174,10 @@ async def test_only_members_that_were_away_for_a_session_read_an_added_topic(
 
 @pytest.mark.long
 @pytest.mark.parametrize("is_removed", [True, False], ids=["removed", "expired"])
-@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.parametrize("assignor", [*ASSIGNORS, STREAMS])
 @pytest.mark.asyncio
 async def test_one_member_that_leaves_is_enough_for_an_added_topic(
-    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str, is_removed: bool
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member | StreamsInstance], assignor: str, is_removed: bool
 ) -> None:
     """What the status advises where the operator may not rebalance: to scale down by one, and back."""
     group_id, settings = f"one-{assignor}-{is_removed}", settings_of(brokers)
@@ -178,7 +186,8 @@ async def test_one_member_that_leaves_is_enough_for_an_added_topic(
 
     members[2].kill()
     if is_removed:
-        entry = LeaveEntry(member_id=ids_of(before)["web-2"], instance_id="web-2", reason="departed")
+        (left,) = (m for m in before.members if m.member_id == ids_of(before)["web-2"])
+        entry = LeaveEntry(member_id=left.member_id, instance_id=left.instance_id or "", reason="departed")
         await gateway.leave(settings, group_id, [entry])
 
     def is_read_by_two(view: GroupView) -> bool:
@@ -200,7 +209,7 @@ async def test_right_that_is_missing_is_named_and_nobody_joins(brokers: Brokers,
 @pytest.mark.parametrize("assignor", ASSIGNORS)
 @pytest.mark.asyncio
 async def test_two_replicas_at_once_lose_nobody(
-    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member], assignor: str
+    brokers: Brokers, gateway: KioGateway, start: Callable[..., Member | StreamsInstance], assignor: str
 ) -> None:
     """Two that take themselves for the active one: each member leaves by its own id, whoever joined first."""
     group_id, settings = f"twice-{assignor}", settings_of(brokers)
@@ -215,7 +224,7 @@ async def test_two_replicas_at_once_lose_nobody(
 
 @pytest.mark.asyncio
 async def test_full_group_is_left_alone(
-    narrow_brokers: Brokers, gateway: KioGateway, start: Callable[..., Member]
+    narrow_brokers: Brokers, gateway: KioGateway, start: Callable[..., Member | StreamsInstance]
 ) -> None:
     settings = settings_of(narrow_brokers)
     members = [start(narrow_brokers, "full", number, TOPIC, "range") for number in range(3)]

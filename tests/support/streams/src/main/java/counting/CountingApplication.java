@@ -31,7 +31,7 @@ import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThr
  * closed    elapsed_ms, complete
  * </pre>
  *
- * <p>Variables: BOOTSTRAP, GROUP, TOPIC, STATE_DIR, NUM_STREAM_THREADS; KAFKA_STREAMS_GROUP_INSTANCE_ID (empty: dynamic
+ * <p>Variables: BOOTSTRAP, GROUP, TOPIC (one, or several with commas), STATE_DIR, NUM_STREAM_THREADS; KAFKA_STREAMS_GROUP_INSTANCE_ID (empty: dynamic
  * members), KAFKA_STREAMS_SESSION_TIMEOUT_MS; READY_FILE (exists while the client is RUNNING, for a readiness probe);
  * REPORT_TIMES.
  *
@@ -89,9 +89,9 @@ public final class CountingApplication {
         return config;
     }
 
-    private static Topology topology(String topic) {
+    private static Topology topology(String topics) {
         ByteArrayDeserializer bytes = new ByteArrayDeserializer();
-        return new Topology().addSource("records", bytes, bytes, topic)
+        return new Topology().addSource("records", bytes, bytes, topics.split(","))
                 .addProcessor("counting", Counting.supplier(), "records");
     }
 
