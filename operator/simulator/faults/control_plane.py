@@ -28,7 +28,7 @@ def api_server_restarts(world: World, rng: Random) -> None:
 def api_server_is_away(world: World, rng: Random) -> Heal:
     """The API server cannot be reached for minutes; processes and brokers go on."""
     nodes = [node for node in world.kubernetes.nodes.values() if not node.is_cut]
-    world.kubernetes.stateful_sets.is_paused = world.kubernetes.node_controller.is_paused = True
+    world.kubernetes.stateful_sets.due.is_paused = world.kubernetes.node_controller.is_paused = True
 
     def refuse(operator: RunningOperator) -> None:
         operator.transport.link.faults.is_refusing = True
@@ -41,7 +41,7 @@ def api_server_is_away(world: World, rng: Random) -> Heal:
         node.cut()
 
     def heal() -> None:
-        world.kubernetes.stateful_sets.is_paused = False
+        world.kubernetes.stateful_sets.due.is_paused = False
         world.kubernetes.restart_api_server()
         for node in nodes:
             node.heal()

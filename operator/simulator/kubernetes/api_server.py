@@ -18,6 +18,7 @@ from . import admission
 from .field_owners import with_owner_of_history, with_owners
 from .objects import (
     CLUSTER_KAFKA_CONNECTIONS,
+    DEPLOYMENTS,
     KAFKA_CONNECTIONS,
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
@@ -40,9 +41,11 @@ POLICY_LAG_S: Final = 0.5
 """So late the policy's parameter informer knows a StaticGroup (seen: about 1 s)."""
 
 _HAS_STATUS: Final = frozenset(
-    {PODS, NODES, NAMESPACES, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS}
+    {PODS, NODES, NAMESPACES, STATEFULSETS, DEPLOYMENTS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS}
 )
-_HAS_GENERATION: Final = frozenset({PODS, STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS})
+_HAS_GENERATION: Final = frozenset(
+    {PODS, STATEFULSETS, DEPLOYMENTS, STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS}
+)
 _KEPT_METADATA: Final = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 

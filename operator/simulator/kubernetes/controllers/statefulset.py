@@ -33,9 +33,8 @@ from ..objects import (
 )
 from ..storage import ApiError
 from ..watch_log import Event, Selector
+from .appointments import Appointments, Key
 
-REACTION_S: Final = (0.005, 0.05)
-Key = tuple[str, str]
 DEFAULT_TOLERATIONS: Final = tuple(
     {"key": f"node.kubernetes.io/{why}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     for why in ("not-ready", "unreachable")
@@ -54,10 +53,8 @@ class StatefulSetController:
     def __init__(self, server: ApiServer, loop: SimulationLoop, *, rng: Random, trace: Trace) -> None:
         self._server = server
         self._loop = loop
-        self._rng = rng
         self._trace = trace
-        self._due: dict[Key, float] = {}
-        self.is_paused = False
+        self.due = Appointments(loop, rng=rng, sync=self._sync)
         self.has_index_label = True
         server.observers.append(self._observe)
 
@@ -77,23 +74,14 @@ class StatefulSetController:
 
     def poke(self, key: Key, delay_s: float | None = None) -> None:
         """Reconcile a StatefulSet soon, or after a delay; an earlier appointment stays."""
-        low, high = REACTION_S
-        wait_s = low + (high - low) * self._rng.random() if delay_s is None else delay_s
-        due_s = self._loop.time() + wait_s
-        if self._due.get(key, float("inf")) <= due_s:
-            return
-        self._due[key] = due_s
-        self._loop.world_call_later(wait_s, self._sync, key, due_s)
+        self.due.make(key, delay_s)
 
     def poke_all(self) -> None:
         """Reconcile every StatefulSet, as after a restart of the controller."""
         for stateful_set in self._server.list(STATEFULSETS):
             self.poke((namespace_of(stateful_set), name_of(stateful_set)))
 
-    def _sync(self, key: Key, due_s: float) -> None:
-        if self._due.get(key) != due_s or self.is_paused:
-            return
-        del self._due[key]
+    def _sync(self, key: Key) -> None:
         stateful_set = self._server.get(STATEFULSETS, *key)
         if stateful_set is None:
             return
