@@ -19,6 +19,7 @@ from .progress import say, step
 SERVERS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy")
 COMPONENTS = (*SERVERS, "kubectl")
 PAUSE_SOURCE = versions.HERE / "pause" / "pause.c"
+WAITER_MODULE = Path(__file__).resolve().parents[3] / "operator" / "slot_waiter"
 
 
 def programs_directory() -> Path:
@@ -68,6 +69,17 @@ def pause_program() -> Path:
             run(["cc", "-Os", "-static", "-s", "-Wall", "-Wextra", "-o", directory / "pause", PAUSE_SOURCE])
 
     return built(f"pause-{digest(PAUSE_SOURCE)}", build) / "pause"
+
+
+def slot_waiter_program(architecture: str = "amd64") -> Path:
+    """Return the init container's program of Deployments; build it first when it is missing."""
+
+    def build(directory: Path) -> None:
+        run_go(["build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", str(directory / "slot-waiter"), "."],
+               f"build slot-waiter for {architecture}", WAITER_MODULE, {"GOARCH": architecture})  # fmt: skip
+
+    inputs = digest(WAITER_MODULE / "main.go", WAITER_MODULE / "go.mod")
+    return built(f"slot-waiter-{architecture}-{inputs}", build) / "slot-waiter"
 
 
 def _build_programs(directory: Path) -> None:

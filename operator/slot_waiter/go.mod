@@ -1,0 +1,3 @@
+module staticgroup.io/slot-waiter
+
+go 1.24

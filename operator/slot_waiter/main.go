@@ -1,0 +1,100 @@
+// The last init container of a Deployment's pod: it waits until the operator gives the pod a slot, and writes the ids
+// that follow from it into the file that the containers' variables read (fileKeyRef, KEP-3721).
+//
+// The operator's note is an annotation of the pod, shown by a downward API volume:
+//
+//	<pod uid> waits <number> <slot>    the pod waits for a slot that another pod has; "-": for none yet
+//	<pod uid> has <slot>               the slot is the pod's, for good
+//
+// A note for another uid counts for nothing, so a copy of the pod learns nothing. After a silence the application starts
+// without an id, as a dynamic member. The exit code is always 0: nothing here may keep an application from starting.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	in := flag.String("in", "/staticgroup/in", "folder with the files uid and note")
+	out := flag.String("out", "/staticgroup/out", "folder for the file env")
+	silence := flag.Duration("silence", 30*time.Second, "start without an id after so long without a new note")
+	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
+	if flag.CommandLine.Parse(os.Args[1:]) != nil {
+		os.Exit(0)
+	}
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT) // as process 1 it would not end by them otherwise
+	wait(*in, filepath.Join(*out, "env"), *silence, flag.Args(), stop)
+}
+
+// Wait for the slot. keys: KEY=TEMPLATE for each variable; %s in the template stands for the slot.
+func wait(in, env string, silence time.Duration, keys []string, stop <-chan os.Signal) {
+	if _, err := os.Stat(env); err == nil {
+		say("the pod has its slot already") // the sandbox was made anew, which runs init containers again
+		return
+	}
+	last, heard := "", time.Now()
+	for ; time.Since(heard) < silence; pause(stop) {
+		note := noteFor(in)
+		if note == last {
+			continue
+		}
+		last, heard = note, time.Now()
+		switch words := strings.Fields(note); {
+		case len(words) == 2 && words[0] == "has":
+			if err := write(env, words[1], keys); err != nil {
+				say("the slot %s cannot be written: %v", words[1], err)
+				continue
+			}
+			say("slot %s", words[1])
+			return
+		case len(words) == 3 && words[0] == "waits" && words[2] != "-":
+			say("waits for slot %s, until the pod that has it has ended", words[2])
+		case len(words) == 3 && words[0] == "waits":
+			say("waits for a slot, until another pod begins to end")
+		}
+	}
+	say("no new note from the StaticGroup operator for %v: the application starts without an id", silence)
+}
+
+// Return what the note says to this pod; "" where there is none for it.
+func noteFor(in string) string {
+	uid, _ := os.ReadFile(filepath.Join(in, "uid"))
+	note, _ := os.ReadFile(filepath.Join(in, "note"))
+	said, found := strings.CutPrefix(string(note), strings.TrimSpace(string(uid))+" ")
+	if !found || len(uid) == 0 {
+		return ""
+	}
+	return said
+}
+
+// Write the variables; the file is there whole or not at all.
+func write(env, slot string, keys []string) error {
+	var lines strings.Builder
+	for _, each := range keys {
+		key, template, _ := strings.Cut(each, "=")
+		fmt.Fprintf(&lines, "%s='%s'\n", key, strings.ReplaceAll(template, "%s", slot))
+	}
+	if err := os.WriteFile(env+".new", []byte(lines.String()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(env+".new", env)
+}
+
+func pause(stop <-chan os.Signal) {
+	select {
+	case <-stop:
+		say("told to stop")
+		os.Exit(0)
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
+func say(format string, values ...any) { fmt.Printf(format+"\n", values...) }
