@@ -23,21 +23,27 @@ def record_runs(recorder: Recorder) -> None:
     naming = recorder.plan.naming
     if naming is None:
         return
+    injected = recorder.plan.history.injected
     for change in recorder.runs:
         if recorder.ended_ms - change.observed_at_ms <= RECENT_MS:
-            for instance_id in _ids_of(change, naming, recorder.spec):
+            chosen = (injected.container if injected is not None else "") or change.pod.required[0].name
+            for instance_id in _ids_of(change, naming, recorder.spec, chosen):
                 _record_run(recorder, change, instance_id)
 
 
-def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec) -> list[str]:
-    """Return the ids of the `client.env` entries that name the container, as the pod carries them."""
+def _ids_of(change: RunChange, naming: Naming, spec: StaticGroupSpec, chosen: str) -> list[str]:
+    """Return the ids of the `client.env` entries of the container, as the pod carries them.
+
+    Parameters
+    ----------
+    chosen: the container of entries that name none.
+    """
     index = change.pod.name.rpartition("-")[2]
     if not (index.isascii() and index.isdigit()):
         return []
     found: set[str] = set()
     for entry in env_entries(spec.client):
-        is_first = entry.container is None and change.container.name == change.pod.required[0].name
-        if not is_first and entry.container != change.container.name:
+        if change.container.name != (entry.container or chosen):
             continue
         for scheme in naming.schemes:
             if entry.suffix not in scheme.env_suffixes:

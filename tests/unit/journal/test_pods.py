@@ -8,8 +8,9 @@ from typing import Any
 from journal.runs import RECENT_MS, RunChange
 from staticgroup.core.evidence.pod import ContainerPhase, ContainerView
 from staticgroup.core.group import BrokerBounds, GroupType, MemberView, SessionBounds
+from staticgroup.core.workload import ContainerBudget
 from support.bounds import broker_bounds
-from unit.core.builders import id_of, pod_version, spec
+from unit.core.builders import id_of, pod_version, spec, workload
 from unit.journal.observer import NOW_MS, STEP_MS, UNREACHABLE, Observer, kinds, kip848, running
 
 
@@ -57,6 +58,13 @@ def test_ids_of_a_container_are_those_of_the_entries_that_name_it() -> None:
     for container, is_first, expected in (("app", True, both[:1]), ("side", False, both[1:]), ("proxy", False, ())):
         facts = Observer().look(running(), runs=[change(*both, container=container, is_first=is_first)], spec=two)
         assert tuple(f.data.model_dump()["instance_id"] for f in facts) == expected
+
+
+def test_process_of_a_sidecar_is_no_member() -> None:
+    """Meshes put their proxy first; the container that gets the variables is chosen by name."""
+    seen = running(workload=workload(3, containers=(ContainerBudget(name="istio-proxy"), ContainerBudget(name="app"))))
+    assert kinds(Observer().look(seen, runs=[change(container="app", is_first=False)])) == ["member.down"]
+    assert Observer().look(seen, runs=[change(container="istio-proxy")]) == []
 
 
 def test_pod_without_our_id_is_not_ours() -> None:
