@@ -22,6 +22,7 @@ from coordinator_model.wire.listener import Listener
 MEMBER_CLIENT_ID = "bench-member"
 """Of the members; whatever else asks is the operator."""
 TOPIC = "orders"
+PARTITIONS = 12
 SESSION_MS = 6 * 3_600_000
 """Longer than the default half hour, after which all members were gone before the operator had seen 100,000 of them."""
 INITIAL_DELAY_MS = 500
@@ -40,7 +41,7 @@ class CountingListener(Listener):
         settings = BrokerSettings(
             group_initial_rebalance_delay_ms=INITIAL_DELAY_MS, group_max_session_timeout_ms=SESSION_MS
         )
-        super().__init__(settings, topics={TOPIC: 12}, observe=self._see, complain=_complain)
+        super().__init__(settings, topics={TOPIC: PARTITIONS}, observe=self._see, complain=_complain)
         self.calls: Counter[str] = Counter()
         self.leave_requests = 0
         self.leaves: list[tuple[float, str, str]] = []

@@ -14,7 +14,7 @@ from typing import Any
 
 from coordinator_model.wire.codec import Api, decode, encode, request_type, response_type
 
-from .coordinator import MEMBER_CLIENT_ID, SESSION_MS, TOPIC
+from .coordinator import MEMBER_CLIENT_ID, PARTITIONS, SESSION_MS, TOPIC
 
 JOIN_VERSION, SYNC_VERSION = 9, 5
 REBALANCE_IN_PROGRESS = 27
@@ -79,8 +79,7 @@ async def join(connection: MemberConnection, group_id: str, instance_id: str) ->
     for _ in range(ATTEMPTS_MAX):
         asked = {
             "group_id": group_id, "session_timeout_ms": SESSION_MS, "rebalance_timeout_ms": SESSION_MS,
-        "member_id": member_id,
-            "group_instance_id": instance_id, "protocol_type": "consumer",
+            "member_id": member_id, "group_instance_id": instance_id, "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": subscription()}],
         }  # fmt: skip
         joined = await connection.call(Api.JOIN_GROUP, JOIN_VERSION, asked)
@@ -94,8 +93,9 @@ async def _sync(connection: MemberConnection, group_id: str, instance_id: str, j
     """Take the assignment, and give all of them as the leader; False when another rebalance has begun."""
     assignments: list[dict[str, Any]] = []
     if joined["leader"] == joined["member_id"] and not joined["skip_assignment"]:
+        count = len(joined["members"])  # every partition has a member, or the operator would rebalance the group
         assignments = [
-            {"member_id": each["member_id"], "assignment": assignment([number % 12])}
+            {"member_id": each["member_id"], "assignment": assignment(range(number, PARTITIONS, count))}
             for number, each in enumerate(joined["members"])
         ]
     body = {

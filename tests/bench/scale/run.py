@@ -130,9 +130,8 @@ class Run:
         self.operator.start()
         await self._issue_ids()
         say(f"   … {size.groups} StaticGroups are there")
-        async with asyncio.TaskGroup() as tasks:  # one half waits for the broker, and the other one for the API server
-            tasks.create_task(self._join())
-            tasks.create_task(self._run_pods())
+        await self._run_pods()  # before their members: one that joins without a pod is of no pod, and never removed
+        await self._join()
         await self._all_joined()
         self.details["first_life"] = self.operator.memory() | {"cpu_s": self.operator.cpu_s()}
 
