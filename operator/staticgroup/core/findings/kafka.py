@@ -68,8 +68,8 @@ _WHAT_FOLLOWS: Final = {
         "The group was rebalanced for other topics lately; half an hour after that it is rebalanced once more."
     ),
     RebalanceGuard.KAFKA_STREAMS: (
-        "Let all instances be stopped for longer than their session timeout (scale to 0 and back; a restart is not "
-        "enough): the operator cannot join a group of Kafka Streams to rebalance it."
+        "Scale down by one until that pod's members have left the group, and back (a restart is not enough): the "
+        "operator cannot join a group of Kafka Streams to rebalance it."
     ),
 }
 _PASSES: Final = (None, RebalanceGuard.NOT_KNOWN, RebalanceGuard.NOT_AT_REST, RebalanceGuard.DONE_LATELY)
