@@ -35,11 +35,11 @@ USAGE_ERROR = 2
 NUMBERS: Final[tuple[tuple[str, Callable[[str], Any], str], ...]] = (
     ("pods", int, "pods of the workload"),
     ("partitions", int, "partitions of its topic"),
-    ("protocol", str, "Classic, or Consumer (KIP-848)"),
+    ("protocol", str.capitalize, "Classic, or Consumer (KIP-848)"),
     ("library", str, "java, librdkafka or sarama"),
     ("restart_seconds", float, "from the start of a container to its first join"),
     ("stop_seconds", float, "from SIGTERM to the end of the process"),
-    ("session_timeout_seconds", float, "of static members, with StaticGroup"),
+    ("session_timeout_seconds", float, "of static members, with StaticGroup; Classic only"),
     ("dynamic_session_timeout_seconds", float, "of dynamic members, without it"),
     ("heartbeat_seconds", float, "between two heartbeats"),
 )
@@ -63,7 +63,10 @@ def parser(program: str = PROGRAM) -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     _add_numbers(root)
-    root.add_argument("--scenario", metavar="FILE", type=Path, help="YAML with these numbers and your own happenings")
+    root.add_argument(
+        "--scenario", metavar="FILE", type=Path,
+        help="YAML with these numbers and your own happenings, as docs/guide/scenario-example.yaml; flags win over it",
+    )  # fmt: skip
     root.add_argument("--picture", metavar="FILE", type=Path, help="also write both timelines as an SVG")
     root.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: on a terminal")
     if not is_for_developers:
@@ -99,7 +102,7 @@ def _add_numbers(root: argparse.ArgumentParser) -> None:
         default = getattr(standard, name)
         shown = " ".join(f"{each:g}" for each in default) if isinstance(default, tuple) else default
         flag: dict[str, Any] = {"nargs": 2, "metavar": ("LEAST", "MOST")} if isinstance(default, tuple) else {}
-        if kind is not str and not flag:
+        if kind in (int, float) and not flag:
             flag = {"metavar": "N"}
         numbers.add_argument(f"--{name.replace('_', '-')}", type=kind, help=f"{text} (default: {shown})", **flag)
 

@@ -42,7 +42,7 @@ def drawn(scenario: Scenario, without: History, with_operator: History) -> str:
             y += ROW_HEIGHT
     total = scenario.length_s
     parts += _table(without.cost(0.0, total), with_operator.cost(0.0, total), y)
-    height = y + 6 * ROW_HEIGHT
+    height = y + 7 * ROW_HEIGHT
     title = f"{scenario.name}: {scenario.pods} pods, {scenario.partitions} partitions, {scenario.protocol} protocol"
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
@@ -90,6 +90,7 @@ def _table(without: Cost, with_operator: Cost, y: float) -> Iterator[str]:
         ("rebalances", without.rebalances, with_operator.rebalances),
         ("partitions moved", without.moved, with_operator.moved),
         ("idle partition-seconds", round(without.idle_s), round(with_operator.idle_s)),
+        ("double partition-seconds", round(without.double_s), round(with_operator.double_s)),
     )
     for number, (name, before, after) in enumerate(rows):
         line, kind = y + 24 + number * ROW_HEIGHT, "head" if number == 0 else ""

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ..engine.trace import Entry
 from .comparison import Cost, History, experience
@@ -17,6 +18,10 @@ from .words import chapters, clock, sentence, words
 WIDTH_MIN, WIDTH_MAX = 60, 110
 LABEL = 10
 BLOCKS, ASCII_BLOCKS = "·▁▂▃▄▅▆▇█", ".:-=+*%#@"
+ABOUT: Final = """\
+A restarting pod keeps its partitions, and they wait for it: that pays where moving
+them is expensive. Double: two processes believed they owned a partition, as after a
+force delete. More: docs/guide/simulate.md. Next: docs/guide/install.md."""
 NOTES_MAX = 6
 """So many moments of one happening are printed; further ones are counted."""
 DIM, BOLD, RED, GREEN, RESET = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[32m", "\x1b[0m"
@@ -160,3 +165,4 @@ def table(without: Cost, with_operator: Cost, style: Style) -> Iterator[str]:
     for name, before, after in rows:
         colour = GREEN if after < before else RED if after > before else DIM
         yield f"{name:28}{before:>12}{style.paint(f'{after:>12}', colour)}"
+    yield style.paint(ABOUT, DIM)
