@@ -91,7 +91,7 @@ func write(env, slot string, keys []string) error {
 func pause(stop <-chan os.Signal) {
 	select {
 	case <-stop:
-		say("told to stop")
+		say("stopped")
 		os.Exit(0)
 	case <-time.After(100 * time.Millisecond):
 	}

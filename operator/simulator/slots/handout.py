@@ -11,7 +11,7 @@ had it before. A pod waits in an init container for the operator's *note*, an an
 
 Each note is written over the version of the pod that it was decided on (`metadata.resourceVersion`), so a request that
 comes late is refused. That is all: no ledger, no lock, and no need that only one operator leads. Of two claims for one
-slot one is later, and whoever decides by a watch that has shown the later one has been shown the earlier one too.
+slot one is later, and a watch that has shown the later one has shown the earlier one too.
 
 Where any of this is not known, the pod gets a slot of its own. That is always safe, and costs one rebalance.
 """
@@ -25,7 +25,7 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlotPod:
-    """What the watch has shown of one pod that carries a note of this Deployment, or waits for one; whoever owns it.
+    """What the watch has shown of one pod that has a note of this Deployment or waits for one, whatever owns it by now.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Demand:
 
 
 class Step(StrEnum):
-    """What a waiting pod is told."""
+    """What the next note of a waiting pod does."""
 
     CLAIM = "claim"
     GIVE = "give"
@@ -86,7 +86,7 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """What one waiting pod is told; slot: "" where it is one of its own, or it waits for none yet."""
+    """The next note of one waiting pod; slot: "" where it is one of its own, or the pod waits for none yet."""
 
     uid: str
     step: Step
@@ -106,7 +106,7 @@ def passes_on(slot: str, uid: str, pods: Sequence[SlotPod]) -> bool:
 
 
 def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Demand, now_s: float) -> Iterator[Note]:
-    """Say what each waiting pod is told, the oldest first.
+    """Yield the next note of each waiting pod, the oldest first.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Dem
     hopeful = {p.uid for p in waiting if _first(p.claimed, waiting) == p.uid and p.claimed in will_be}
     filled = sum(p.stays for p in pods) + len(hopeful) + sum(map(bool, claims.values()))
 
-    # Step 3: what each is told.
+    # Step 3: the note of each.
     for pod in waiting:
         is_patient = now_s - max(pod.waits_since_s, demand.passed_on_s) < demand.max_wait_s
         if pod.claimed and passes_on(pod.claimed, pod.uid, pods):

@@ -25,7 +25,7 @@ def waiting(uid: str, claimed: str = "", since_s: float = 0.0) -> SlotPod:
     return SlotPod(uid=uid, claimed=claimed, is_waiting=True, waits_since_s=since_s)
 
 
-def told(
+def notes(
     pods: Sequence[SlotPod], demand: Demand = FIVE, worth: Iterable[str] | None = "abcde", now_s: float = 10.0
 ) -> dict[str, Note]:
     return {one.uid: one for one in hand_out(pods, None if worth is None else set(worth), demand, now_s)}
@@ -67,7 +67,7 @@ def test_slot_passes_on_again_and_again() -> None:
     assert passes_on("a", "third", [ended("a", "first"), ended("a", "second"), waiting("third", "a")])
 
 
-# what the waiting pods are told
+# the notes of the waiting pods
 
 
 def note(uid: str, step: Step, slot: str = "") -> Note:
@@ -76,34 +76,34 @@ def note(uid: str, step: Step, slot: str = "") -> Note:
 
 def test_pod_claims_the_slot_of_a_pod_that_is_ending_before_that_has_ended() -> None:
     pods = [holder("a", is_ending=True), *map(holder, "bcde"), waiting("new")]
-    assert told(pods)["new"] == note("new", Step.CLAIM, "a")
+    assert notes(pods)["new"] == note("new", Step.CLAIM, "a")
 
 
 def test_oldest_pod_is_served_first_and_nobody_loses_a_claim() -> None:
     held = [ended("a"), holder("b", is_ending=True), *map(holder, "cde")]
-    assert told([*held, waiting("late", "a", 2.0), waiting("old", "", 1.0)]) == {
+    assert notes([*held, waiting("late", "a", 2.0), waiting("old", "", 1.0)]) == {
         "late": note("late", Step.GIVE, "a"), "old": note("old", Step.CLAIM, "b"),
     }  # fmt: skip
 
 
 def test_of_two_that_claim_one_slot_the_older_one_keeps_it_and_the_other_gets_one_of_its_own() -> None:
     pods = [ended("a"), *map(holder, "bcde"), waiting("late", "a", 2.0), waiting("old", "a", 1.0)]
-    assert told(pods) == {"old": note("old", Step.WAIT, "a"), "late": note("late", Step.OWN)}
+    assert notes(pods) == {"old": note("old", Step.WAIT, "a"), "late": note("late", Step.OWN)}
 
 
 def test_pod_gets_a_slot_of_its_own_while_places_are_free() -> None:
-    assert told([*map(holder, "abcd"), waiting("new")])["new"].step is Step.OWN
-    assert told([*map(holder, "abcd"), holder("e", is_lost=True), waiting("new")])["new"].step is Step.OWN
+    assert notes([*map(holder, "abcd"), waiting("new")])["new"].step is Step.OWN
+    assert notes([*map(holder, "abcd"), holder("e", is_lost=True), waiting("new")])["new"].step is Step.OWN
     dynamic = SlotPod(uid="dynamic", has_started=True)
-    assert told([*map(holder, "abcd"), dynamic, waiting("new")])["new"].step is Step.WAIT
-    assert told([*map(holder, "abcd"), replace(dynamic, is_ending=True), waiting("new")])["new"].step is Step.OWN
-    assert told([*map(holder, "abcd"), SlotPod(uid="pulls its image"), waiting("new")])["new"].step is Step.OWN
+    assert notes([*map(holder, "abcd"), dynamic, waiting("new")])["new"].step is Step.WAIT
+    assert notes([*map(holder, "abcd"), replace(dynamic, is_ending=True), waiting("new")])["new"].step is Step.OWN
+    assert notes([*map(holder, "abcd"), SlotPod(uid="pulls its image"), waiting("new")])["new"].step is Step.OWN
 
 
 def test_claim_that_cannot_be_fulfilled_any_more_gives_way_to_a_slot_of_its_own() -> None:
     """A claim is never moved: two operators that see different slots free would move it for ever."""
     pods = [holder("a", is_lost=True), ended("b"), *map(holder, "cde"), waiting("new", "a")]
-    assert told(pods)["new"] == note("new", Step.OWN)
+    assert notes(pods)["new"] == note("new", Step.OWN)
 
 
 @pytest.mark.parametrize(
@@ -112,28 +112,28 @@ def test_claim_that_cannot_be_fulfilled_any_more_gives_way_to_a_slot_of_its_own(
     ids=["lost", "started without it"],
 )
 def test_slot_that_a_pod_claims_which_no_longer_waits_is_left_alone(other: SlotPod) -> None:
-    assert told([ended("a"), *map(holder, "bcd"), other, waiting("new")])["new"].step is not Step.CLAIM
+    assert notes([ended("a"), *map(holder, "bcd"), other, waiting("new")])["new"].step is not Step.CLAIM
 
 
 def test_slot_that_is_in_no_group_is_not_waited_for() -> None:
-    assert told([ended("a"), *map(holder, "bcde"), waiting("new")], worth=())["new"].step is Step.OWN
-    assert told([ended("a"), *map(holder, "bcde"), waiting("new")], worth=None)["new"].step is Step.CLAIM
+    assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth=())["new"].step is Step.OWN
+    assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth=None)["new"].step is Step.CLAIM
 
 
 def test_pod_beyond_the_replicas_waits_only_where_another_one_gives_up_its_place() -> None:
     pods = [*map(holder, "abcde"), waiting("new")]
-    assert told(pods)["new"] == note("new", Step.WAIT)
-    assert told(pods, replace(FIVE, gives_up=False))["new"].step is Step.OWN
+    assert notes(pods)["new"] == note("new", Step.WAIT)
+    assert notes(pods, replace(FIVE, gives_up=False))["new"].step is Step.OWN
 
 
 def test_no_pod_waits_for_longer_than_the_limit_after_the_last_slot_that_passed_on() -> None:
     pods = [*map(holder, "abcde"), waiting("new")]
     claiming = [holder("a", is_ending=True), *map(holder, "bcde"), waiting("new", "a")]
     for each in (pods, claiming):
-        assert told(each, now_s=299.0)["new"].step is Step.WAIT
-        assert told(each, now_s=300.0)["new"].step is Step.OWN
-        assert told(each, replace(FIVE, passed_on_s=200.0), now_s=499.0)["new"].step is Step.WAIT
-        assert told(each, replace(FIVE, passed_on_s=200.0), now_s=500.0)["new"].step is Step.OWN
+        assert notes(each, now_s=299.0)["new"].step is Step.WAIT
+        assert notes(each, now_s=300.0)["new"].step is Step.OWN
+        assert notes(each, replace(FIVE, passed_on_s=200.0), now_s=499.0)["new"].step is Step.WAIT
+        assert notes(each, replace(FIVE, passed_on_s=200.0), now_s=500.0)["new"].step is Step.OWN
 
 
 # what a roll costs
