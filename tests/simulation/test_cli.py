@@ -142,7 +142,24 @@ def test_own_numbers_are_flags_over_those_of_a_file(capsys: pytest.CaptureFixtur
     given = ended(capsys, "--scenario", str(file))[1]
     assert ended(capsys, "--scenario", str(file), "--partitions", "9")[1].splitlines()[0] != given.splitlines()[0]
     status, _, err = ended(capsys, "--restart-seconds", "9", "3")
-    assert (status, err) == (2, f"{PROGRAM}: flags: scenario: Value error, restart_seconds: the first number must not be above the second\n")
+    assert (status, err) == (2, f"{PROGRAM}: flags: restart_seconds: the first number must not be above the second\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("podz: 8", "unknown field podz; did you mean pods?"),
+        ("pods: 0", "pods: should be greater than or equal to 1"),
+        ("happenings: [{at_seconds: 5, what: roll, podd: 1}]", "unknown field happenings.0.podd; did you mean pod?"),
+    ],
+)
+def test_a_wrong_number_or_field_is_said_in_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, said: str
+) -> None:
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(content, encoding="utf-8")
+    status, _, err = ended(capsys, "--scenario", str(wrong))
+    assert (status, err) == (2, f"{PROGRAM}: {wrong}: {said}\n")
 
 
 def test_the_picture_says_what_the_text_says(capsys: pytest.CaptureFixture[str], file: Path, tmp_path: Path) -> None:
@@ -159,7 +176,7 @@ def test_the_picture_says_what_the_text_says(capsys: pytest.CaptureFixture[str],
 
 def test_a_picture_that_cannot_be_written_is_said(capsys: pytest.CaptureFixture[str], file: Path) -> None:
     status, _, err = ended(capsys, "--scenario", str(file), "--picture", "/nowhere/at/all.svg")
-    assert (status, err) == (1, "/nowhere/at/all.svg: No such file or directory\n")
+    assert (status, err) == (1, "--picture /nowhere/at/all.svg: No such file or directory\n")
 
 
 def test_it_is_a_command_of_the_installed_program(capsys: pytest.CaptureFixture[str]) -> None:

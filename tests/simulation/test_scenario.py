@@ -23,7 +23,7 @@ SMALL = Scenario(pods=2, partitions=4, restart_seconds=(1.0, 2.0), happenings=()
     [
         ("pods: 0", "pods: "),
         ("pods: many", "pods: "),
-        ("pots: 3", "pots: "),
+        ("pots: 3", "unknown field pots; did you mean pods?"),
         ("protocol: classic", "protocol: "),
         ("library: kafka-go", "library: "),
         ("name: Orders!", "name: "),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 LENGTH_AFTER_LAST_S = 120.0
@@ -144,9 +146,19 @@ def made(content: Mapping[str, Any], source: str) -> Scenario:
         if "happenings" not in content:
             scenario = Scenario.model_validate({**content, "happenings": happenings_of(scenario)})
     except ValidationError as error:
-        lines = [f"{'.'.join(str(p) for p in e['loc']) or 'scenario'}: {e['msg']}" for e in error.errors()]
-        raise ScenarioError(f"{source}: " + "; ".join(lines)) from error
+        raise ScenarioError(f"{source}: " + "; ".join(map(_worded, error.errors()))) from error
     return scenario
+
+
+def _worded(error: ErrorDetails) -> str:
+    """Name the field and what is wrong with it, for one who does not know the library that found it."""
+    message = error["msg"].removeprefix("Value error, ").replace("Input should", "should")
+    if error["type"] != "extra_forbidden":
+        return ": ".join(filter(None, (".".join(map(str, error["loc"])), message)))
+    field = str(error["loc"][-1])
+    known = Scenario.model_fields if len(error["loc"]) == 1 else Happening.model_fields
+    nearest = get_close_matches(field, known, n=1)
+    return f"unknown field {'.'.join(map(str, error['loc']))}" + (f"; did you mean {nearest[0]}?" if nearest else "")
 
 
 def happenings_of(scenario: Scenario) -> tuple[Happening, ...]:

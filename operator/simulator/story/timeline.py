@@ -64,7 +64,7 @@ def tell(scenario: Scenario, *, is_colored: bool, picture: Path | None = None) -
         try:
             picture.write_text(drawn(scenario, without, with_operator), encoding="utf-8")
         except OSError as error:
-            sys.stderr.write(f"{picture}: {error.strerror or error}\n")
+            sys.stderr.write(f"--picture {picture}: {error.strerror or error}\n")
             return 1
         sys.stdout.write(f"\nThe picture is in {picture}\n")
     return 0
