@@ -45,7 +45,7 @@ def search(c: Scenario, rule: Rule = passes_on) -> Found:
     """Visit every reachable state, or stop at the first in which two living processes have one slot."""
     began_s = time.process_time()
     first = canonical(start(c))
-    numbers, order, parents = {first: 0}, [first], array("l", [-1])
+    seen, order, parents = {first}, [first], array("l", [-1])
     at = given = 0
     trace: tuple[str, ...] = ()
     while at < len(order) and len(order) <= c.states_max and not trace:
@@ -53,9 +53,9 @@ def search(c: Scenario, rule: Rule = passes_on) -> Found:
         for _, then in moves(s, c, rule):
             given += _passes_on(s, then)
             after = canonical(then)
-            if after in numbers:
+            if after in seen:
                 continue
-            numbers[after] = len(order)
+            seen.add(after)
             order.append(after)
             parents.append(at)
             if has_two_of_one(after):

@@ -166,7 +166,7 @@ class BrokerBounds:
 
 
 class KafkaProblemKind(StrEnum):
-    """Why Kafka could not be read or written; the value is a reason of a condition where there is one of that name."""
+    """Why Kafka could not be read or written, in the words of the conditions' reasons where they have one for it."""
 
     UNREACHABLE = "BrokersUnreachable"
     TLS_FAILED = "TlsFailed"

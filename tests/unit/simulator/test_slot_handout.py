@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 import pytest
 
@@ -134,6 +135,33 @@ def test_no_pod_waits_for_longer_than_the_limit_after_the_last_slot_that_passed_
         assert notes(each, now_s=300.0)["new"].step is Step.OWN
         assert notes(each, replace(FIVE, passed_on_s=200.0), now_s=499.0)["new"].step is Step.WAIT
         assert notes(each, replace(FIVE, passed_on_s=200.0), now_s=500.0)["new"].step is Step.OWN
+
+
+def drawn(rng: Random, uid: str) -> SlotPod:
+    if rng.random() < 0.4:
+        return waiting(uid, rng.choice(["", "a", "b", "c"]), float(rng.randrange(3)))
+    given, has_ended = rng.choice(["", "a", "b", "c"]), rng.random() < 0.5
+    return SlotPod(
+        uid=uid, given=given, claimed="" if given else rng.choice(["", "a", "b"]), has_started=rng.random() < 0.7,
+        is_ending=rng.random() < 0.4, is_lost=not has_ended and rng.random() < 0.3, has_ended=has_ended,
+        is_end_watched=has_ended and rng.random() < 0.7,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(400))
+def test_whatever_there_is_each_waiting_pod_gets_one_note_and_no_slot_is_promised_twice(seed: int) -> None:
+    """Also pods without a slot, two holders of one, claims of pods that are gone, no replicas, a group that is unread."""
+    rng = Random(seed)
+    pods = [drawn(rng, f"p{n}") for n in range(rng.randrange(9))]
+    demand = Demand(replicas=rng.randrange(5), gives_up=rng.random() < 0.5)
+    worth = rng.choice([None, set(), {"a"}, {"a", "b", "c"}])
+    found = list(hand_out(pods, worth, demand, rng.choice([5.0, 400.0])))
+    waiting_pods = {pod.uid: pod for pod in pods if pod.is_waiting}
+    assert sorted(one.uid for one in found) == sorted(waiting_pods)
+    assert all(passes_on(one.slot, one.uid, pods) for one in found if one.step is Step.GIVE)
+    promised = [one.slot for one in found if one.slot]
+    assert len(promised) == len(set(promised))
+    assert not any(waiting_pods[one.uid].claimed for one in found if one.step is Step.CLAIM), "a claim is never moved"
 
 
 # what a roll costs
