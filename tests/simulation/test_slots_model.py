@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from simulator.slots.catalogue import DEEP, QUICK
-from simulator.slots.handout import SlotPod, is_free, passes_on
 from simulator.slots.moves import Rule, has_two_of_one, moves
 from simulator.slots.search import search, start
 from simulator.slots.state import Known, Left, Patch, Pod, Scenario, State, canonical
+from staticgroup.core.slots.hand_out import SlotPod, is_free, passes_on
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCENARIOS = [*QUICK, *(pytest.param(one, marks=pytest.mark.long) for one in DEEP)]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from .handout import SlotPod, passes_on
+from staticgroup.core.slots.hand_out import SlotPod, passes_on
+
 from .state import (
     ENDED,
     FOLLOWED,

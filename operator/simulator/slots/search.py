@@ -6,7 +6,8 @@ import time
 from array import array
 from dataclasses import dataclass
 
-from .handout import passes_on
+from staticgroup.core.slots.hand_out import passes_on
+
 from .moves import Rule, has_two_of_one, moves
 from .state import Known, Pod, Scenario, State, canonical
 

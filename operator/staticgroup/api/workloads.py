@@ -47,6 +47,10 @@ STRIMZI_POD_SET: Final = WorkloadKind(
     indexes_pods=False,
     provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
 )  # fmt: skip
-WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET)
+DEPLOYMENT: Final = WorkloadKind(
+    kind="Deployment", group="apps", versions=("v1",), plural="deployments", indexes_pods=False,
+    provider="Kubernetes", chart_value="workloads.deployments",
+)  # fmt: skip
+WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT)
 KIND_OF: Final = {known.kind: known for known in WORKLOAD_KINDS}
 """By the name of the kind; the API server refuses a workloadRef of any other."""

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from simulator.slots.handout import Demand, Note, SlotPod, Step, hand_out, is_free, passes_on
+from staticgroup.core.slots.hand_out import Demand, Note, SlotPod, Step, hand_out, is_free, passes_on
 
 FIVE = Demand(replicas=5)
 

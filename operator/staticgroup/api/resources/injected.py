@@ -47,6 +47,12 @@ class InjectedEnv(ApiModel):
         description="The variable's value, in which the kubelet expands $(STATICGROUP_POD_NAME), the pod's name; "
         "absent: the variable reads the annotation.",
     )
+    # Absent, not null, as above.
+    key: Annotated[str, StringConstraints(min_length=1, max_length=63)] | None = Field(
+        None,
+        description="Of a Deployment's pods: the key in the file of the pod's slot that the variable reads; the value "
+        "is then what stands there, %s in it being the slot.",
+    )
 
 
 class InjectedWorker(ApiModel):
