@@ -5,6 +5,7 @@
 //
 //	<pod uid> waits <number> <slot>    the pod waits for a slot that another pod has; "-": for none yet
 //	<pod uid> has <slot>               the slot is the pod's, for good
+//	<pod uid> has <slot> <number>      the same, said again where the pod did not take it
 //
 // A note for another uid counts for nothing, so a copy of the pod learns nothing. After a silence the application starts
 // without an id, as a dynamic member. The exit code is always 0: nothing here may keep an application from starting.
@@ -31,24 +32,25 @@ func main() {
 	}
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT) // as process 1 it would not end by them otherwise
-	wait(*in, filepath.Join(*out, "env"), *silence, flag.Args(), stop)
+	go func() { <-stop; say("stopped"); os.Exit(0) }()
+	wait(*in, filepath.Join(*out, "env"), *silence, flag.Args())
 }
 
 // Wait for the slot. keys: KEY=TEMPLATE for each variable; %s in the template stands for the slot.
-func wait(in, env string, silence time.Duration, keys []string, stop <-chan os.Signal) {
+func wait(in, env string, silence time.Duration, keys []string) {
 	if _, err := os.Stat(env); err == nil {
 		say("the pod has its slot already") // the sandbox was made anew, which runs init containers again
 		return
 	}
 	last, heard := "", time.Now()
-	for ; time.Since(heard) < silence; pause(stop) {
+	for ; time.Since(heard) < silence; time.Sleep(100 * time.Millisecond) {
 		note := noteFor(in)
 		if note == last {
 			continue
 		}
 		last, heard = note, time.Now()
 		switch words := strings.Fields(note); {
-		case len(words) == 2 && words[0] == "has":
+		case isGiven(words):
 			if err := write(env, words[1], keys); err != nil {
 				say("the slot %s cannot be written: %v", words[1], err)
 				continue
@@ -62,6 +64,11 @@ func wait(in, env string, silence time.Duration, keys []string, stop <-chan os.S
 		}
 	}
 	say("no new note from the StaticGroup operator for %v: the application starts without an id", silence)
+}
+
+func isGiven(words []string) bool {
+	isAgain := len(words) == 3 && strings.Trim(words[2], "0123456789") == ""
+	return (len(words) == 2 || isAgain) && words[0] == "has"
 }
 
 // Return what the note says to this pod; "" where there is none for it.
@@ -86,15 +93,6 @@ func write(env, slot string, keys []string) error {
 		return err
 	}
 	return os.Rename(env+".new", env)
-}
-
-func pause(stop <-chan os.Signal) {
-	select {
-	case <-stop:
-		say("stopped")
-		os.Exit(0)
-	case <-time.After(100 * time.Millisecond):
-	}
 }
 
 func say(format string, values ...any) { fmt.Printf(format+"\n", values...) }

@@ -81,6 +81,16 @@ def test_ids_are_written_once_the_pod_has_its_slot(waiter: Waiter) -> None:
     assert (waiter.made / "env").stat().st_mode & 0o777 == 0o644, "the kubelet and any user of the pod may read it"
 
 
+def test_a_slot_that_is_said_again_with_a_number_is_the_same_slot(waiter: Waiter) -> None:
+    """The operator says it again where the first note did not reach the pod: a kubelet may miss one."""
+    waiter.note(f"{UID} waits 1 orders-17")
+    waiter.start()
+    waiter.line()
+    waiter.note(f"{UID} has orders-17 2")
+    assert waiter.end() == "slot orders-17\n"
+    assert waiter.written == "ID='orders-17.51742858'\nID_ORDERS='orders-17-orders.51742858'\n"
+
+
 def test_it_says_for_whom_it_waits(waiter: Waiter) -> None:
     waiter.note(f"{UID} waits 1 -")
     waiter.start()
@@ -93,7 +103,7 @@ def test_it_says_for_whom_it_waits(waiter: Waiter) -> None:
 
 @pytest.mark.parametrize(
     "note",
-    ["", f"{UID}", f"{UID} has", f"{UID} has a b", f"{UID} is orders-17", "another has orders-17",
+    ["", f"{UID}", f"{UID} has", f"{UID} has a b", f"{UID} has a 1 2", f"{UID} is orders-17", "another has orders-17",
      f"{UID}x has orders-17", " has orders-17", f"has {UID}"],
 )  # fmt: skip
 def test_application_starts_without_an_id_where_no_note_is_for_the_pod(waiter: Waiter, note: str) -> None:
