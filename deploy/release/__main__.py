@@ -10,12 +10,12 @@ from pathlib import Path
 
 from support.devcluster.programs import helm_program, programs_directory
 
-from . import bill, chart, checks, image, manifests, plugin, signature
+from . import bill, chart, checks, image, manifests, plugin, signature, waiter
 from .facts import Facts, committed_at_s, version
 
 
 def reproducible(facts: Facts, helm: Path) -> dict[str, bytes]:
-    """Return what the same commit makes byte by byte: all but the image, and what is read from it."""
+    """Return what the same commit makes byte by byte: all but the operator's image, and what is read from it."""
     program = plugin.plugin(facts)
     archive = plugin.archive(facts, program)
     krew = plugin.krew_manifest(facts, hashlib.sha256(archive).hexdigest())
@@ -25,6 +25,7 @@ def reproducible(facts: Facts, helm: Path) -> dict[str, bytes]:
         plugin.NAME: program,
         plugin.archive_name(facts): archive,
         "staticgroup.yaml": krew.encode(),
+        waiter.archive_name(facts): waiter.waiter(facts).archive,
     }
 
 
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     for path in sorted(folder.iterdir()):
         print(f"{path.stat().st_size:12,}  {path.name}")
-    print(f"not here: linux/arm64, because the base image is made for {os.uname().machine} alone")
+    print(f"not here: the operator's image for linux/arm64, because the base image is made for {os.uname().machine} alone")
     return 0
 
 

@@ -24,6 +24,7 @@ from cyclonedx.schema import OutputFormat, SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
+from . import waiter
 from .facts import REPOSITORY, Facts
 from .image import Image
 
@@ -103,16 +104,28 @@ def bill(facts: Facts, image: Image) -> str:
         type=ComponentType.CONTAINER, name="staticgroup", version=facts.version, purl=purl, bom_ref=BomRef(str(purl)),
         licenses=[DisjunctiveLicense(id="Apache-2.0")], hashes=[HashType(alg=HashAlgorithm.SHA_256, content=image.digest.partition(":")[2])],
     )  # fmt: skip
-    # Of the image alone, so that one image has one bill.
-    bom = Bom(components=parts, serial_number=uuid.uuid5(uuid.NAMESPACE_URL, str(purl)))
+    # Of the images alone, so that one image has one bill.
+    beside = _waiter(facts)
+    bom = Bom(components=[*parts, beside], serial_number=uuid.uuid5(uuid.NAMESPACE_URL, str(purl)))
     bom.metadata.component = whole
     bom.metadata.timestamp = datetime.fromtimestamp(facts.at_s, UTC)
-    bom.register_dependency(whole, parts)
+    bom.register_dependency(whole, [*parts, beside])
     text = make_outputter(bom, OutputFormat.JSON, SCHEMA).output_as_string(indent=2) + "\n"
     wrong = JsonStrictValidator(SCHEMA).validate_str(text)
     if wrong is not None:
         raise ValueError(f"the bill of materials is not valid: {wrong}")
     return text
+
+
+def _waiter(facts: Facts) -> Component:
+    """Return the image of the waiter, in which is one program, and in that Go's own library."""
+    digest = waiter.waiter(facts).digest
+    purl = PackageURL("oci", None, "staticgroup-slot-waiter", digest, {"repository_url": waiter.repository(facts), "tag": facts.version})
+    return Component(
+        type=ComponentType.CONTAINER, name="staticgroup-slot-waiter", version=facts.version, purl=purl, bom_ref=BomRef(str(purl)),
+        licenses=[DisjunctiveLicense(id="Apache-2.0")], hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest.partition(":")[2])],
+        components=[_component(PackageURL("golang", None, "stdlib", waiter.go_version()))],
+    )  # fmt: skip
 
 
 def pinned() -> dict[str, str]:

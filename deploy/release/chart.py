@@ -10,12 +10,13 @@ from typing import Final
 
 import yaml
 
-from . import archives
+from . import archives, waiter
 from .facts import REPOSITORY, Facts
 
 CHART: Final = REPOSITORY / "charts" / "staticgroup"
 CHANGES_MAX: Final = 40
 _DEFAULT_REPOSITORY: Final = "  repository: localhost/staticgroup\n"
+_DEFAULT_WAITER: Final = re.compile(r"(    repository: )localhost/staticgroup-slot-waiter\n((?:    .*\n)*?    digest: )\"\"\n")
 
 
 def name(facts: Facts) -> str:
@@ -36,7 +37,9 @@ def package(facts: Facts, helm: Path) -> bytes:
         shutil.copytree(CHART, folder)
         card, values = folder / "Chart.yaml", folder / "values.yaml"
         card.write_text(card.read_text(encoding="utf-8") + annotations(facts), encoding="utf-8")
-        values.write_text(with_image(values.read_text(encoding="utf-8"), facts.image), encoding="utf-8")
+        text = with_image(values.read_text(encoding="utf-8"), facts.image)
+        text = with_waiter(text, waiter.repository(facts), waiter.waiter(facts).digest)
+        values.write_text(text, encoding="utf-8")
         command = [str(helm), "package", str(folder), "--destination", scratch]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
@@ -50,6 +53,13 @@ def with_image(values: str, image: str) -> str:
     return values.replace(_DEFAULT_REPOSITORY, f"  repository: {image}\n")
 
 
+def with_waiter(values: str, repository: str, digest: str) -> str:
+    """Return values whose default is the waiter's image of the release, by its digest."""
+    text, count = _DEFAULT_WAITER.subn(rf'\g<1>{repository}\n\g<2>"{digest}"\n', values)
+    assert count == 1, "the defaults of slots.image are not where they were"
+    return text
+
+
 def annotations(facts: Facts) -> str:
     """Return the annotations that only a release knows, as the end of Chart.yaml.
 
@@ -58,9 +68,13 @@ def annotations(facts: Facts) -> str:
     Their form is that of Artifact Hub's page about annotations of Helm charts; those that are true of every version
     stand in Chart.yaml itself.
     """
-    image = [{"name": "staticgroup", "image": f"{facts.image}:{facts.version}", "platforms": ["linux/amd64"]}]
+    platforms = [f"linux/{each}" for each in waiter.ARCHITECTURES]
+    images = [
+        {"name": "staticgroup", "image": f"{facts.image}:{facts.version}", "platforms": ["linux/amd64"]},
+        {"name": "staticgroup-slot-waiter", "image": f"{waiter.repository(facts)}:{facts.version}", "platforms": platforms},
+    ]
     links = [{"name": "release", "url": facts.base_url}]
-    told = {"images": image, "links": links, "changes": list(changes(facts.version))[:CHANGES_MAX]}
+    told = {"images": images, "links": links, "changes": list(changes(facts.version))[:CHANGES_MAX]}
     texts = {f"artifacthub.io/{key}": yaml.safe_dump(value, sort_keys=False, width=1000) for key, value in told.items()}
     lines = (f"  {key}: |\n" + "".join(f"    {line}\n" for line in text.splitlines()) for key, text in texts.items())
     return "".join(lines)

@@ -15,7 +15,7 @@ import yaml
 
 from support.devcluster.buildah import buildah
 
-from . import chart, image, plugin
+from . import chart, image, plugin, waiter
 from .facts import Facts
 
 IMAGE_BYTES_MAX: Final = 200_000_000
@@ -88,6 +88,7 @@ def examine(folder: Path, facts: Facts, programs: Programs) -> Iterator[str]:
     yield from _chart(folder, facts, programs.helm)
     yield from _plugin(folder, facts, programs.kubectl)
     yield _image(folder, facts)
+    yield _waiter(folder, facts)
     yield _bill(folder, facts)
     yield _manifests(folder)
     said = _said(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=folder)
@@ -105,6 +106,9 @@ def _chart(folder: Path, facts: Facts, helm: Path) -> Iterator[str]:
     images = {c["image"] for each in rendered if each["kind"] == "Deployment" for c in each["spec"]["template"]["spec"]["containers"]}
     if images != {reference}:
         raise ValueError(f"the chart's package installs {images}, not {reference}")
+    named = yaml.safe_load(_said([str(helm), "show", "values", package]))["slots"]["image"]
+    if (named["repository"], named["digest"]) != (waiter.repository(facts), waiter.waiter(facts).digest):
+        raise ValueError(f"the chart's package names another image of the waiter: {named}")
     for name in ("crds", "images", "links", "changes"):
         if not yaml.safe_load(card["annotations"][f"artifacthub.io/{name}"]):
             raise ValueError(f"the annotation artifacthub.io/{name} is empty")
@@ -138,6 +142,13 @@ def _image(folder: Path, facts: Facts) -> str:
         return f"skopeo inspect: {told['Os']}/{told['Architecture']}, {len(told['Layers'])} layers, {size}"
     buildah(["pull", "--quiet", f"oci-archive:{path}:{facts.version}"])
     return f"buildah pull: read as an OCI archive (no skopeo here), {size}"
+
+
+def _waiter(folder: Path, facts: Facts) -> str:
+    archive = folder / waiter.archive_name(facts)
+    for architecture in waiter.ARCHITECTURES:
+        buildah(["pull", "--quiet", f"--arch={architecture}", f"oci-archive:{archive}:{facts.version}"])
+    return f"buildah pull: the waiter for {' and '.join(waiter.ARCHITECTURES)}, {archive.stat().st_size / 1e6:.1f} MB"
 
 
 def bill_name(facts: Facts) -> str:

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 REPOSITORY = Path(__file__).parents[2]
 sys.path.insert(0, str(REPOSITORY / "deploy"))
 
-from release import archives, chart, checks, facts, image, plugin, signature  # noqa: E402
+from release import archives, chart, checks, facts, image, plugin, signature, waiter  # noqa: E402
 
 FACTS = facts.Facts(
     version="1.2.3", at_s=1_800_000_000, image="registry.example/sg", base_url="https://example.invalid/v1.2.3"
@@ -73,7 +73,10 @@ def test_the_card_of_a_release_has_what_artifact_hub_shows() -> None:
     card = yaml.safe_load((chart.CHART / "Chart.yaml").read_text(encoding="utf-8") + chart.annotations(FACTS))
     annotations = {key.partition("/")[2]: value for key, value in card["annotations"].items()}
     assert {"category", "license", "operator", "crds", "images", "links", "changes"} <= annotations.keys()
-    assert yaml.safe_load(annotations["images"])[0]["image"] == "registry.example/sg:1.2.3"
+    assert [each["image"] for each in yaml.safe_load(annotations["images"])] == [
+        "registry.example/sg:1.2.3",
+        "registry.example/sg-slot-waiter:1.2.3",
+    ]
     changes = yaml.safe_load(annotations["changes"])
     assert 0 < len(changes) <= chart.CHANGES_MAX
     assert {each["kind"] for each in changes} <= {"added", "changed", "deprecated", "removed", "fixed", "security"}
@@ -85,6 +88,26 @@ def test_the_package_names_the_image_of_the_release() -> None:
     assert yaml.safe_load(chart.with_image(values, FACTS.image))["image"]["repository"] == "registry.example/sg"
     with pytest.raises(AssertionError, match=r"image\.repository"):
         chart.with_image("image: {}\n", FACTS.image)
+
+
+SLOTS = """
+slots:
+  image:
+    # -- Where the image is.
+    repository: localhost/staticgroup-slot-waiter
+    # -- Empty: the chart's appVersion.
+    tag: ""
+    digest: ""
+    pullPolicy: IfNotPresent
+"""
+
+
+def test_the_package_names_the_waiter_of_the_release_by_its_digest() -> None:
+    told = yaml.safe_load(chart.with_waiter(SLOTS, waiter.repository(FACTS), "sha256:12"))["slots"]["image"]
+    assert (told["repository"], told["digest"]) == ("registry.example/sg-slot-waiter", "sha256:12")
+    assert (told["tag"], told["pullPolicy"]) == ("", "IfNotPresent")
+    with pytest.raises(AssertionError, match=r"slots\.image"):
+        chart.with_waiter(SLOTS.replace("digest", "hash"), waiter.repository(FACTS), "sha256:12")
 
 
 # The plugin for krew
@@ -178,6 +201,35 @@ def test_an_image_has_the_files_of_its_layers_without_those_that_a_later_one_too
 def test_a_blob_that_is_not_what_its_name_says_is_found(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is not what its name says"):
         image.read(archived(tmp_path / "i.tar", {"a": b"1"}, broken=True))
+
+
+def test_the_waiter_is_one_program_for_each_architecture_that_anybody_may_run(tmp_path: Path) -> None:
+    built = waiter.waiter(FACTS)
+    assert built == waiter.waiter(FACTS)
+    (tmp_path / "w.tar").write_bytes(built.archive)
+    with tarfile.open(tmp_path / "w.tar") as tar:
+
+        def blob(digest: str) -> bytes:
+            content = tar.extractfile(f"blobs/{digest.replace(':', '/')}")
+            assert content is not None
+            text = content.read()
+            assert f"sha256:{hashlib.sha256(text).hexdigest()}" == digest
+            return text
+
+        platforms = {}
+        for named in json.loads(blob(built.digest))["manifests"]:
+            manifest = json.loads(blob(named["digest"]))
+            config = json.loads(blob(manifest["config"]["digest"]))
+            (packed,) = manifest["layers"]
+            with tarfile.open(fileobj=io.BytesIO(blob(packed["digest"]))) as files:
+                content = files.extractfile(files.getmember("slot-waiter"))
+                assert content is not None
+                platforms[named["platform"]["architecture"]] = content.read()
+                assert [(m.name, m.mode) for m in files] == [("slot-waiter", 0o755)]
+            assert config["architecture"] == named["platform"]["architecture"]
+            assert config["config"] == {"Entrypoint": ["/slot-waiter"], "User": "65532:65532"}
+    machines = {name: int.from_bytes(program[18:20], "little") for name, program in platforms.items()}
+    assert machines == {"amd64": 62, "arm64": 183}, "e_machine of ELF"
 
 
 # The checks

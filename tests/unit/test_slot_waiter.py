@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from support.devcluster.programs import slot_waiter_program
+from support.devcluster.images import find_archive, slot_waiter_image
+from support.devcluster.programs import WAITER_FLAGS, WAITER_MODULE, slot_waiter_program
 from support.waiting import until
 
 UID = "0f3c2c8e-53a4-4a55-8d2e-6a3f5d0f6b11"
@@ -69,6 +72,23 @@ def waiter(tmp_path: Path) -> Iterator[Waiter]:
 @pytest.mark.parametrize("architecture", ["amd64", "arm64"])
 def test_program_is_small(architecture: str) -> None:
     assert 100_000 < slot_waiter_program(architecture).stat().st_size <= SIZE_MAX
+
+
+def test_dockerfile_makes_the_image_that_is_loaded_into_nodes() -> None:
+    reference, archive = slot_waiter_image()
+    assert find_archive(reference) == archive
+    with tarfile.open(archive) as tar:
+        (named,) = json.load(tar.extractfile("manifest.json"))  # type: ignore[arg-type]
+        config = json.load(tar.extractfile(named["Config"]))["config"]  # type: ignore[arg-type]
+        (layer,) = named["Layers"]
+        with tarfile.open(fileobj=tar.extractfile(layer)) as files:
+            assert files.getnames() == [config["Entrypoint"][0].removeprefix("/")]
+    recipe = (WAITER_MODULE / "Dockerfile").read_text()
+    flags = [f'"{flag}"' if " " in flag else flag for flag in WAITER_FLAGS]
+    assert f"go build {' '.join(flags)} -o slot-waiter ." in recipe
+    last = recipe.partition("FROM scratch\n")[2].splitlines()
+    assert f"USER {config['User']}" in last
+    assert f"ENTRYPOINT {json.dumps(config['Entrypoint'])}" in last
 
 
 def test_ids_are_written_once_the_pod_has_its_slot(waiter: Waiter) -> None:

@@ -22,10 +22,13 @@ from .cache import built, cache_directory, digest
 from .layout import NodeRecord
 from .machine import ensure_requirements
 from .process import run
-from .programs import pause_program
+from .programs import pause_program, slot_waiter_program
 from .progress import step
 
 ARCHIVE = "image.tar"
+SLOT_WAITER_IMAGE = "localhost/staticgroup-slot-waiter:0.1.0"
+USER = "65532:65532"
+"""Of the project's own images."""
 
 
 def pause_archive() -> tuple[str, Path]:
@@ -40,8 +43,30 @@ def pause_archive() -> tuple[str, Path]:
     return reference, built(f"image-pause-{key}", build) / ARCHIVE
 
 
-def _write_archive(path: Path, reference: str, program: Path) -> None:
-    """Write a docker archive with one layer that holds one program, which is the entry point."""
+def slot_waiter_image() -> tuple[str, Path]:
+    """Return reference and docker archive of the image of Deployments' init container, known by its tag from then on."""
+    program = slot_waiter_program(architecture())
+
+    def build(directory: Path) -> None:
+        _write_archive(directory / ARCHIVE, SLOT_WAITER_IMAGE, program, user=USER)
+
+    archive = built(f"image-{program.parent.name}", build) / ARCHIVE
+    _tag_file(SLOT_WAITER_IMAGE).write_text(str(archive))
+    return SLOT_WAITER_IMAGE, archive
+
+
+def architecture() -> str:
+    """Return this machine's architecture as images name it."""
+    return {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine)
+
+
+def program_image(program: Path, platform: str, user: str = "") -> tuple[bytes, bytes]:
+    """Return layer and configuration of an image with one program, which is the entry point.
+
+    Parameters
+    ----------
+    platform: architecture that the program is for. user: `<uid>:<gid>`; "": root.
+    """
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         member = tarfile.TarInfo(program.name)
@@ -49,14 +74,21 @@ def _write_archive(path: Path, reference: str, program: Path) -> None:
         tar.addfile(member, io.BytesIO(program.read_bytes()))
     layer_hash = hashlib.sha256(layer.getvalue()).hexdigest()
     config = json.dumps({
-        "architecture": {"x86_64": "amd64", "aarch64": "arm64"}.get(os.uname().machine, os.uname().machine),
+        "architecture": platform,
         "os": "linux",
-        "config": {"Entrypoint": [f"/{program.name}"]},
+        "config": {"Entrypoint": [f"/{program.name}"], **({"User": user} if user else {})},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer_hash}"]},
     }).encode()  # fmt: skip
+    return layer.getvalue(), config
+
+
+def _write_archive(path: Path, reference: str, program: Path, user: str = "") -> None:
+    """Write a docker archive with one program."""
+    layer, config = program_image(program, architecture(), user)
+    layer_name = f"{hashlib.sha256(layer).hexdigest()}.tar"
     config_name = f"{hashlib.sha256(config).hexdigest()}.json"
-    manifest = [{"Config": config_name, "RepoTags": [reference], "Layers": [f"{layer_hash}.tar"]}]
-    files = {config_name: config, f"{layer_hash}.tar": layer.getvalue(), "manifest.json": json.dumps(manifest).encode()}
+    manifest = [{"Config": config_name, "RepoTags": [reference], "Layers": [layer_name]}]
+    files = {config_name: config, layer_name: layer, "manifest.json": json.dumps(manifest).encode()}
     with tarfile.open(path, "w") as tar:
         for name, content in files.items():
             member = tarfile.TarInfo(name)

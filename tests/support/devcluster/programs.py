@@ -20,6 +20,7 @@ SERVERS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubel
 COMPONENTS = (*SERVERS, "kubectl")
 PAUSE_SOURCE = versions.HERE / "pause" / "pause.c"
 WAITER_MODULE = Path(__file__).resolve().parents[3] / "operator" / "slot_waiter"
+WAITER_FLAGS = ("-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=")
 
 
 def programs_directory() -> Path:
@@ -75,10 +76,10 @@ def slot_waiter_program(architecture: str = "amd64") -> Path:
     """Return the init container's program of Deployments; build it first when it is missing."""
 
     def build(directory: Path) -> None:
-        run_go(["build", "-trimpath", "-ldflags=-s -w -buildid=", "-o", str(directory / "slot-waiter"), "."],
+        run_go(["build", *WAITER_FLAGS, "-o", str(directory / "slot-waiter"), "."],
                f"build slot-waiter for {architecture}", WAITER_MODULE, {"GOARCH": architecture})  # fmt: skip
 
-    inputs = digest(WAITER_MODULE / "main.go", WAITER_MODULE / "go.mod")
+    inputs = digest(WAITER_MODULE / "main.go", WAITER_MODULE / "go.mod", *WAITER_FLAGS)
     return built(f"slot-waiter-{architecture}-{inputs}", build) / "slot-waiter"
 
 
