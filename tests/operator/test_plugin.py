@@ -185,3 +185,47 @@ def test_the_doctor_sees_the_operator_and_what_it_lacks(call: Call, kubectl: Kub
         assert findings(call, "-n", shop)[rights]["mark"] == "ok"
     finally:
         kubectl.run("delete", "clusterrole,clusterrolebinding", name)
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, labels: {team: a}}
+spec:
+  replicas: 2
+  strategy: {type: Recreate}
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: app
+        image: registry.example/web:1.0
+        command: [sh, -c, "trap 'exit 0' TERM\nwhile true; do sleep 1; done"]
+        env: [{name: DEBUG, value: "no"}, {name: PORT, value: "8080"}]
+        livenessProbe: {httpGet: {path: "/", port: 8080}}
+      volumes: [{name: data, persistentVolumeClaim: {claimName: shared}}]
+"""
+
+
+def test_what_convert_prints_is_taken_by_the_api_server(
+    call: Call, kubectl: Kubectl, shop: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(DEPLOYMENT, encoding="utf-8")
+    kubectl.must("apply", "-n", shop, "-f", str(file))
+    from_cluster = call("staticgroup", "convert", "deployment/web", "-n", shop)
+    from_file = call("staticgroup", "convert", "-f", str(file))
+    for converted in (from_cluster, from_file):
+        assert converted.returncode == 0, converted.stderr
+        assert [line.split(":")[0] for line in converted.stderr.splitlines() if line.startswith("* ")] == [
+            "* strategy Recreate has no counterpart", "* Volume data",
+        ]  # fmt: skip
+        taken = kubectl.must("apply", "--dry-run=server", "-n", shop, "-o", "json", "-f", "-", stdin=converted.stdout)
+        service, stateful_set = json.loads(taken)["items"]
+        assert (service["spec"]["clusterIP"], service["spec"]["selector"]) == ("None", {"app": "web"})
+        deployment = json.loads(kubectl.must("get", "deployment", "web", "-n", shop, "-o", "json"))
+        assert stateful_set["spec"]["template"]["spec"] == deployment["spec"]["template"]["spec"]
+        assert stateful_set["spec"]["replicas"] == 2
+    sample = from_cluster.stderr.partition("WorkloadFound=False:\n")[2].partition("\n2. ")[0]
+    assert "created (server dry run)" in kubectl.must("apply", "--dry-run=server", "-f", "-", stdin=sample)

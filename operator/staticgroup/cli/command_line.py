@@ -23,8 +23,8 @@ from .. import __version__
 from ..api import names
 from ..api.remedies import hint
 from ..kube.problem import KubeProblem, KubeProblemKind
-from . import doctor
-from .api_server import GROUP_PATH, ApiServer, Json, Refused, api_server
+from . import conversion, doctor
+from .api_server import GROUP_PATH, ApiServer, Json, Refused, api_server, run
 from .explanation import explanation_of
 from .status_table import ASK_DOCTOR, lines_of, summary_of
 
@@ -49,7 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     unset = argparse.Namespace(namespace="", context="", kubeconfig="", impersonated="")
     options = parser.parse_args(words, unset)
-    call = {"status": _status, "explain": _explain, "doctor": _doctor, "crds": _crds}.get(options.command)
+    own = {"status": _status, "explain": _explain, "doctor": _doctor, "convert": _convert, "crds": _crds}
+    call = own.get(options.command)
     try:
         status: int = call(options) if call else _operator_commands(words).carry_out(options)
     except Refused as error:
@@ -106,6 +107,10 @@ def _parser() -> _Parser:
         "-f", "--filename", type=Path, metavar="FILE", help="plan in the world that --snapshot recorded"
     )
     plan.add_argument("--snapshot", type=Path, metavar="FILE", help="also write what was read, for -f; no credentials")
+    convert = command("convert", "print the StatefulSet that replaces a Deployment, and the steps", where, reach)
+    source = convert.add_mutually_exclusive_group(required=True)
+    source.add_argument("name", nargs="?", metavar="deployment/NAME", help="a Deployment of the cluster")
+    source.add_argument("-f", "--filename", metavar="FILE", help="the Deployment in this file, - for standard input")
     command("simulate", "show what a group goes through with and without StaticGroup; needs no cluster")
     command("crds", "print the CustomResourceDefinitions, for kubectl apply -f -")
     command("run", "run the operator until SIGTERM")
@@ -225,6 +230,21 @@ def _doctor(options: argparse.Namespace) -> int:
         said = f"problems: {problems}, warnings: {warnings}" if problems or warnings else "no problem found"
         print(*filter(None, [not_checked, said]), sep="\n")
     return EXIT_FINDING if problems else 0
+
+
+def _convert(options: argparse.Namespace) -> int:
+    kind, _, name = (options.name or "").rpartition("/")
+    if options.filename:
+        found = conversion.read_file(options.filename, sys.stdin.read() if options.filename == "-" else "", run)
+    elif kind in ("deploy", "deployment", "deployments", "deployment.apps", "deployments.apps"):
+        api = _api(options)
+        found = conversion.read_cluster(api, _namespace(options, api), name)
+    else:
+        raise Refused(f"{options.name} is no deployment/NAME", EXIT_USAGE)
+    objects, words = conversion.convert(*found)
+    print("\n---\n".join("\n".join(conversion.yaml_lines(each)) for each in objects))
+    print(words, file=sys.stderr)
+    return 0
 
 
 def _print_json(what: Json) -> None:

@@ -26,7 +26,7 @@ def test_the_page_has_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         command_line.main(["--help"])
     commands = set(re.findall(r"^    ([a-z-]+) {2,}\w", capsys.readouterr().out, re.MULTILINE))
     page = (REPOSITORY / "docs" / "guide" / "kubectl-plugin.md").read_text(encoding="utf-8")
-    assert commands == {"status", "explain", "doctor", "plan", "simulate", "crds", "run", "webhook"}
+    assert commands == {"status", "explain", "doctor", "plan", "convert", "simulate", "crds", "run", "webhook"}
     assert {name for name in commands if f"`{name}" not in page} == set()
 
 
