@@ -14,6 +14,11 @@
   resources: [strimzipodsets]
   verbs: [get]
 {{- end }}
+{{- if .Values.workloads.kruise }}
+- apiGroups: [apps.kruise.io]
+  resources: [statefulsets]
+  verbs: [get]
+{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]

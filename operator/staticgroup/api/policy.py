@@ -29,7 +29,8 @@ _IS_INDEXED: Final = "params.spec.workloadRef.kind == 'StatefulSet'"
 _OWNED: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-    f"({_IS_INDEXED} ? o.apiVersion == 'apps/v1' : o.apiVersion.startsWith('{STRIMZI_POD_SET.group}/')) && "
+    f"({_IS_INDEXED} ? o.apiVersion == params.spec.workloadRef.apiVersion : "
+    f"o.apiVersion.startsWith('{STRIMZI_POD_SET.group}/')) && "
     "o.kind == params.spec.workloadRef.kind && "
     "o.name == params.spec.workloadRef.name && has(o.controller) && o.controller)"
 )

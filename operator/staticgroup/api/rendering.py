@@ -53,7 +53,7 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     served_by, is_set = str(owner.get("apiVersion")), owner["kind"] == STATEFUL_SET.kind
     is_owned = (
         # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-        (served_by == "apps/v1" if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
+        (served_by == ref.get("apiVersion", "apps/v1") if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage"

@@ -2,7 +2,8 @@
 
 The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are
 rolled) stands here once; everything else is read from an object into one `core.workload.WorkloadView`.
-Sources: StatefulSet of apps/v1; Strimzi's StrimziPodSetSpec, StrimziPodSetStatus, StrimziPodSetController and Labels.
+Sources: StatefulSet of apps/v1; updateIdentity (from 1.7) and controllerKind of OpenKruise; StrimziPodSetSpec,
+StrimziPodSetStatus, StrimziPodSetController and Labels of Strimzi.
 """
 
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ STATEFUL_SET: Final = WorkloadKind(
     kind="StatefulSet", group="apps", versions=("v1",), plural="statefulsets", indexes_pods=True,
     provider="Kubernetes", chart_value="watchNamespaces",
 )  # fmt: skip
+ADVANCED_STATEFUL_SET: Final = WorkloadKind(
+    kind="StatefulSet", group="apps.kruise.io", versions=("v1beta1",), plural="statefulsets", indexes_pods=True,
+    provider="OpenKruise 1.7 or newer with its CustomResourceDefinitions", chart_value="workloads.kruise",
+)  # fmt: skip
 STRIMZI_POD_SET: Final = WorkloadKind(
     kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets",
     indexes_pods=False,
@@ -51,6 +56,6 @@ DEPLOYMENT: Final = WorkloadKind(
     kind="Deployment", group="apps", versions=("v1",), plural="deployments", indexes_pods=False,
     provider="Kubernetes", chart_value="workloads.deployments",
 )  # fmt: skip
-WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT)
-KIND_OF: Final = {known.kind: known for known in WORKLOAD_KINDS}
-"""By the name of the kind; the API server refuses a workloadRef of any other."""
+WORKLOAD_KINDS: Final = (STATEFUL_SET, ADVANCED_STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT)
+KIND_OF: Final = {(known.group, known.kind): known for known in WORKLOAD_KINDS}
+"""By group and name of the kind; the API server refuses a workloadRef of any other."""

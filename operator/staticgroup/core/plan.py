@@ -328,7 +328,7 @@ def _why(c: Candidate) -> str:
     if workload.wants(ordinal):
         return f"ordinal {ordinal} has another id"
     if workload.listed is not None:
-        return f"pod {workload.name}-{ordinal} is not listed any more, ordinal {ordinal} ended"
+        return f"pod {workload.name}-{ordinal} is not wanted any more, ordinal {ordinal} ended"
     return f"scaled to {workload.start}..{workload.start + workload.replicas - 1}, ordinal {ordinal} ended"
 
 

@@ -1,7 +1,7 @@
 """What the workload object says, reduced to what the decisions need, whatever its kind.
 
-A StatefulSet wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes. What a
-kind does not say is never assumed (`api.workloads.WorkloadKind`).
+A StatefulSet wants a range of ordinals, in which OpenKruise's may have holes, a StrimziPodSet those of the pods that it
+lists, which may have holes too. What a kind does not say is never assumed (`api.workloads.WorkloadKind`).
 
 The Kafka client is often not in the first container: charts put proxies and exporters there, and meshes that start
 their proxy first do (Istio's holdApplicationUntilProxyStarts). So its container is chosen by name.
@@ -70,7 +70,7 @@ class WorkloadView:
 
     Parameters
     ----------
-    listed: ordinals of the pods that it lists, ascending and without repetition; None where it wants a range.
+    listed: ordinals of the pods that it wants, ascending and without repetition; None where they are a range.
     replicas: how many pods it wants.
     start: spec.ordinals.start; ordinals are [start, start + replicas), unless pods are listed: then the lowest of them.
     partition: spec.updateStrategy.rollingUpdate.partition, an index counted from `start`.
@@ -131,7 +131,7 @@ class WorkloadView:
     @property
     def is_rolling(self) -> bool:
         """True while a rolling update is in progress."""
-        if self.listed is not None:  # its status counts the pods of the revision that is wanted, and names none
+        if self.listed is not None and not self.update_revision:  # a StrimziPodSet's names none, and counts its pods
             return self.observed_generation < self.metadata_generation or self.updated_replicas < self.replicas
         return self.observed_generation < self.metadata_generation or (
             self.update_revision != self.current_revision

@@ -24,13 +24,13 @@ from ..api.names import (
     VERSION,
 )
 from ..api.resources.staticgroup import WorkloadRef
-from ..api.workloads import KIND_OF, STATEFUL_SET, WorkloadKind
+from ..api.workloads import ADVANCED_STATEFUL_SET, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from ..core.evidence.pod import NodeView, PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
 from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
-from .translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
+from .translate import MalformedObject, advanced_set_view, node_view, pod_set_view, pod_version, workload_view
 from .transport import (
     APPLY_PATCH,
     MUTATING_POLICIES,
@@ -49,6 +49,7 @@ _KINDS = {
     KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND,
     CLUSTER_KAFKA_CONNECTION_PLURAL: CLUSTER_KAFKA_CONNECTION_KIND,
 }
+_VIEWS = {STATEFUL_SET: workload_view, ADVANCED_STATEFUL_SET: advanced_set_view, STRIMZI_POD_SET: pod_set_view}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +90,12 @@ class KubeGateway:
         A missing object and a missing CustomResourceDefinition are both answered with 404, but only the first says that
         no pods are wanted. So for kinds of other projects the discovery document is read, which every client may.
         """
-        kind = KIND_OF[ref.kind]
+        kind = ref.known_kind
         resource = Resource(group=kind.group, version=ref.api_version.rpartition("/")[2], plural=kind.plural)
         raw = await self._transport.call("get", resource, namespace=namespace, name=ref.name)
         if isinstance(raw, KubeProblem):
             return await self._missing(kind, resource, namespace) if raw.kind is KubeProblemKind.NOT_FOUND else raw
-        view = workload_view(raw) if kind is STATEFUL_SET else pod_set_view(raw)
+        view = _VIEWS[kind](raw)
         return _malformed(view, resource, namespace) if isinstance(view, MalformedObject) else view
 
     async def _missing(self, kind: WorkloadKind, resource: Resource, namespace: str) -> KubeProblem | None:

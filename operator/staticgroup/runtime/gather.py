@@ -322,14 +322,14 @@ class Gatherer:
     async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
         """Return the workload from the watch, or by a read if the watch has not shown it; None when it does not exist.
 
-        Only StatefulSets are watched. Other kinds are read in each round, which changes of their pods ask for, and no
-        stream breaks where nobody serves the kind.
+        Only StatefulSets of apps/v1 are watched. Other kinds are read in each round, which changes of their pods ask
+        for, and no stream breaks where nobody serves the kind.
         """
-        known = self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None
+        known = self.stores.workloads.get((namespace, ref.name)) if ref.known_kind is STATEFUL_SET else None
         if known is not None:
             return known
         read = await self.kube.read_workload(namespace, ref)
-        if ref.kind != STATEFUL_SET.kind and isinstance(read, WorkloadView):
+        if ref.known_kind is not STATEFUL_SET and isinstance(read, WorkloadView):
             self.stores.put_workload(read)
         return read
 

@@ -26,7 +26,14 @@ from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks
-from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
+from staticgroup.kube.translate import (
+    MalformedObject,
+    advanced_set_view,
+    node_view,
+    pod_set_view,
+    pod_version,
+    workload_view,
+)
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
 from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect
 from support.long_drills import by_length
@@ -90,7 +97,7 @@ def test_any_pod_is_a_version_or_refused(raw: Any) -> None:
 @FUZZED
 @given(raw=odd(WORKLOAD))
 def test_any_workload_is_a_view_or_refused(raw: Any) -> None:
-    for read in (workload_view, pod_set_view):
+    for read in (workload_view, advanced_set_view, pod_set_view):
         assert isinstance(read(raw), WorkloadView | MalformedObject)
 
 

@@ -58,7 +58,7 @@ async def test_only_the_member_of_a_pod_that_is_not_listed_any_more_leaves() -> 
     assert left(world) == [world.id_of(2)]
     assert world.id_of(3) in world.kafka.members
     (reason,) = {entry.reason for entry, _ in world.kafka.leaves}
-    assert reason.endswith("pod web-2 is not listed any more, ordinal 2 ended")
+    assert reason.endswith("pod web-2 is not wanted any more, ordinal 2 ended")
 
 
 async def test_a_pod_that_is_not_listed_and_lives_is_never_removed() -> None:

@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints
 
 from ..protocols import ProtocolChoice, RoleChoice
 from ..schema import ApiModel, DnsSubdomain, ObjectMeta, immutable, rule, ruled, rules
+from ..workloads import KIND_OF, WorkloadKind
 from .client import WORKER_TYPES, Client, ClientType, names
 from .status import ReadableStatus
 
@@ -63,9 +64,15 @@ class WorkloadRef(ApiModel):
             field_path=".kind",
         ),
         rule(
-            "self.kind != 'StatefulSet' || self.apiVersion == 'apps/v1'",
-            "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
+            "self.kind != 'StatefulSet' || self.apiVersion in ['apps/v1', 'apps.kruise.io/v1beta1']",
+            "spec.workloadRef.apiVersion must be apps/v1, or apps.kruise.io/v1beta1 for OpenKruise's StatefulSet",
             field_path=".apiVersion",
+        ),
+        rule(
+            "self.kind != 'StatefulSet' || self.apiVersion == oldSelf.apiVersion",
+            f"spec.workloadRef.apiVersion is immutable: {_ANOTHER_WORKLOAD}",
+            field_path=".apiVersion",
+            reason="FieldValueForbidden",
         ),
         rule(
             "self.kind != 'StrimziPodSet' || self.apiVersion in ['core.strimzi.io/v1', 'core.strimzi.io/v1beta2']",
@@ -77,7 +84,8 @@ class WorkloadRef(ApiModel):
 
     api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
         "apps/v1", description="API version of the workload. Default apps/v1; of a StrimziPodSet core.strimzi.io/v1 or "
-        "core.strimzi.io/v1beta2, whichever the API server serves."
+        "core.strimzi.io/v1beta2, whichever the API server serves; of OpenKruise's StatefulSet apps.kruise.io/v1beta1 "
+        "(chart value workloads.kruise)."
     )
     kind: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
         "StatefulSet",
@@ -90,6 +98,16 @@ class WorkloadRef(ApiModel):
         description="Name of the workload, in the namespace of this StaticGroup. Immutable.",
         json_schema_extra=rules(immutable("spec.workloadRef.name", _ANOTHER_WORKLOAD)),
     )
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """API group and kind: two kinds are called StatefulSet."""
+        return self.api_version.partition("/")[0], self.kind
+
+    @property
+    def known_kind(self) -> WorkloadKind:
+        """What is known of the kind; a KeyError where a later release knows it."""
+        return KIND_OF[self.group_kind]
 
 
 class ConnectionKind(StrEnum):

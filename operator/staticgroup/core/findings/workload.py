@@ -10,7 +10,7 @@ from ...api.injection import follows_annotation
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
-from ...api.workloads import KIND_OF, NAMED_DIGITS_MAX, STATEFUL_SET, WorkloadKind
+from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from ..evidence.chain import PodState
 from ..ids.naming import ordinal_of_pod
 from ..injection import InjectionPlan, InjectionVerdict
@@ -77,7 +77,7 @@ def why_unknown(snapshot: Snapshot, plan: Plan) -> str:
 
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the workload is there and can be served."""
-    what = KIND_OF[spec.workload_ref.kind]
+    what = spec.workload_ref.known_kind
     kind, name = ConditionType.WORKLOAD_FOUND, f"{what.kind} {snapshot.namespace}/{spec.workload_ref.name}"
     if snapshot.workload_problem:
         return Finding(
@@ -95,7 +95,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
             reason=Reason.WORKLOAD_TOO_LARGE,
             sentence=f"{what.kind} {plan.too_large}. Nothing is decided about it: departed members leave when their "
             "session expires.",
-            remedy=f"Lower {'spec.replicas' if what is STATEFUL_SET else 'the pods'} of the {what.kind} or "
+            remedy=f"Lower {'spec.replicas' if what is not STRIMZI_POD_SET else 'the pods'} of the {what.kind} or "
             f"spec.client.concurrency, or divide the {role_of(spec).plural} among several {what.kind}s with a "
             "StaticGroup each.",
         )
@@ -108,7 +108,7 @@ def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Fin
 
 def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     """Say what makes a workload readable."""
-    if snapshot.is_workload_unfit and kind is not STATEFUL_SET:
+    if snapshot.is_workload_unfit and kind is STRIMZI_POD_SET:
         name = spec.workload_ref.name
         shape = f"{name}-<ordinal>, such as {name}-0"
         return f"Correct that field: every pod of the list is called {shape}, and none is listed twice."

@@ -5,10 +5,11 @@ entry is a container that may live); a field of the wrong type makes the whole o
 a pod that cannot be read may carry an id that nobody else knows of.
 """
 
+from .advanced_sets import advanced_set_view
 from .nodes import node_view
 from .pod_sets import pod_set_view
 from .pods import pod_version
 from .shape import MalformedObject
 from .workloads import workload_view
 
-__all__ = ["MalformedObject", "node_view", "pod_set_view", "pod_version", "workload_view"]
+__all__ = ["MalformedObject", "advanced_set_view", "node_view", "pod_set_view", "pod_version", "workload_view"]

@@ -260,7 +260,7 @@ def _holds_for_s(spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan) -> fl
     is_settled = isinstance(snapshot.group, GroupView) and snapshot.group.is_settled
     is_waited_for = any(f.requeue_after_s is not None for f in (*decided.held, *decided.locked_out))
     # Workloads of other kinds are not watched: each round reads them, and that may change the plan.
-    if not is_settled or is_waited_for or spec.workload_ref.kind != STATEFUL_SET.kind:
+    if not is_settled or is_waited_for or spec.workload_ref.known_kind is not STATEFUL_SET:
         return 0.0
     # A member is said to be locked out for as long as its session may last, and no event shows the end of that.
     if decided.requeue_after_s >= STEADY_REQUEUE_S and not decided.locked_out:
