@@ -27,9 +27,7 @@ func main() {
 	out := flag.String("out", "/staticgroup/out", "folder for the file env")
 	silence := flag.Duration("silence", 30*time.Second, "start without an id after so long without a new note")
 	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
-	if flag.CommandLine.Parse(os.Args[1:]) != nil {
-		os.Exit(0)
-	}
+	_ = flag.CommandLine.Parse(os.Args[1:]) // whatever they are, the file is written
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT) // as process 1 it would not end by them otherwise
 	go func() { <-stop; say("stopped"); os.Exit(0) }()
@@ -39,7 +37,7 @@ func main() {
 // Wait for the slot. keys: KEY=TEMPLATE for each variable; %s in the template stands for the slot.
 func wait(in, env string, silence time.Duration, keys []string) {
 	if _, err := os.Stat(env); err == nil {
-		say("the pod has its slot already") // the sandbox was made anew, which runs init containers again
+		say("the file is there already") // the sandbox was made anew, which runs init containers again
 		return
 	}
 	last, heard := "", time.Now()
@@ -62,6 +60,10 @@ func wait(in, env string, silence time.Duration, keys []string) {
 		case len(words) == 3 && words[0] == "waits":
 			say("waits for a slot, until another pod begins to end")
 		}
+	}
+	// Empty, because the kubelet creates no container while the file is missing, though its keys are optional.
+	if err := write(env, "", nil); err != nil {
+		say("the file cannot be written: %v", err)
 	}
 	say("no new note from the StaticGroup operator for %v: the application starts without an id", silence)
 }

@@ -46,15 +46,20 @@ def test_it_is_installed_where_the_policy_is_not_served_or_where_it_is_asked_for
     assert bool(kinds) is is_installed, "all of it or nothing"
 
 
-def test_the_webhook_selects_pods_of_strimzi_by_their_label() -> None:
+def test_the_webhook_selects_pods_by_their_labels() -> None:
     """Whatever the values: the webhook co-owns its entries, so server-side apply could not take one away again."""
     configuration = the(webhook(*OLDER), "MutatingWebhookConfiguration")
     selectors = {entry["name"]: entry["objectSelector"]["matchExpressions"] for entry in configuration["webhooks"]}
     of_strimzi = [{"key": "strimzi.io/controller", "operator": "In", "values": ["strimzipodset"]}]
     indexed = [{"key": "apps.kubernetes.io/pod-index", "operator": "Exists"}]
+    of_replica_sets = {"key": "pod-template-hash", "operator": "Exists"}
+    never = [of_replica_sets, of_replica_sets | {"operator": "DoesNotExist"}]
+    never_rollouts = [each | {"key": "rollouts-pod-template-hash"} for each in never]
     assert selectors == {
         **{f"inject-{replica}.staticgroup.io": indexed for replica in range(2)},
         **{f"inject-strimzi-{replica}.staticgroup.io": of_strimzi for replica in range(2)},
+        **{f"inject-deployments-{replica}.staticgroup.io": never for replica in range(2)},
+        **{f"inject-rollouts-{replica}.staticgroup.io": never_rollouts for replica in range(2)},
     }
 
 
@@ -62,7 +67,7 @@ def test_the_webhook_selects_pods_of_strimzi_by_their_label() -> None:
 def test_each_entry_leads_to_a_service_of_one_pod(variant: str) -> None:
     manifests = webhook(*OLDER, variant=variant)
     configuration = the(manifests, "MutatingWebhookConfiguration")
-    assert len(configuration["webhooks"]) == 4
+    assert len(configuration["webhooks"]) == 8
     services = {each["metadata"]["name"]: each["spec"] for each in of_kind(manifests, "Service")}
     deployments = [each["spec"] for each in of_kind(manifests, "Deployment")]
     reached = set()
@@ -83,7 +88,7 @@ def test_each_entry_leads_to_a_service_of_one_pod(variant: str) -> None:
     assert reached == set(services)
     wanted = [{"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["team-a", "team-b"]}]
     selectors = [entry.get("namespaceSelector") for entry in configuration["webhooks"]]
-    assert selectors == ([{"matchExpressions": wanted}] * 4 if variant == "namespaced" else [None] * 4)
+    assert selectors == ([{"matchExpressions": wanted}] * 8 if variant == "namespaced" else [None] * 8)
 
 
 def settings_of(container: Manifest) -> dict[str, str]:

@@ -21,8 +21,12 @@ from typing import Any
 import pytest
 from live_cluster import Kubectl
 from policy_lab import SCOPE, Lab
+from slot_lab import IMAGE as WAITER
+from slot_lab import has_waiter, issue, settle
 from test_chart_variants import render
 from test_policy_rendering import GROUPS, a_pod, admitted, stored
+from test_slot_policy import a_pod as a_replicas_pod_drawn
+from test_slot_policy import admitted as admitted_slots
 
 from staticgroup.api import names
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
@@ -90,7 +94,9 @@ def webhook(kubectl: Kubectl, crds: str) -> Iterator[Installed]:
         kubectl.must("create", "serviceaccount", "app", "-n", name)
     repository, _, tag = os.environ["OPERATOR_IMAGE"].rpartition(":")
     values = f"image.repository={repository},image.tag={tag},image.pullPolicy=Never,watchNamespaces={{{served}}}"
-    chosen = ("injection.policy.enabled=false,injection.webhook.enabled=true,crds.install=false", values)
+    waiter = f"slots.image.repository={WAITER.name.partition(':')[0]},slots.image.tag={WAITER.name.partition(':')[2]}"
+    slots = f"workloads.deployments=true,{waiter},slots.image.pullPolicy={WAITER.pull_policy}"
+    chosen = ("injection.policy.enabled=false,injection.webhook.enabled=true,crds.install=false", values, slots)
     objects = tuple(
         webhook_objects(render("default", "--namespace", system, *(o for v in chosen for o in ("--set", v))))
     )
@@ -149,6 +155,29 @@ def test_the_webhook_and_the_renderer_say_the_same_of_generated_pods(webhook: In
     assert by_webhook == by_renderer
     assert any(given) is (workload not in ("no-method", "observed", "suspended"))
     assert SCOPE not in group["status"]["injected"]["idTemplate"] or (SCOPE in json.dumps(by_webhook)) is any(given)
+
+
+def test_the_webhook_gives_pods_of_deployments_what_the_policy_gives_them(webhook: Installed) -> None:
+    """Of drawn pods as of the policy's test; here each is asked about twice, by two entries."""
+    lab = webhook.lab
+    group = issue(lab, "slots", SCOPE, method="Webhook")
+    settle(lab, "slots", SCOPE)
+    rng = random.Random("webhook slots")
+    pods = [a_replicas_pod_drawn(rng, lab, "slots") for _ in range(PODS)]
+    meant = [
+        names.POD_TEMPLATE_HASH_LABEL in pod["metadata"]["labels"] and is_meant(pod, group, InjectedMethod.WEBHOOK)
+        for pod in pods
+    ]
+    ours = [
+        rendered(pod, group["status"]["injected"], AgentImage(), WAITER) if is_ours else pod
+        for pod, is_ours in zip(pods, meant, strict=True)
+    ]
+    moved = [pod | {"metadata": pod["metadata"] | {"namespace": f"{lab.namespace}-off"}} for pod in ours]
+    found = admitted_slots(lab.kubectl, pods)
+    assert found == admitted_slots(lab.kubectl, moved)
+    injected = [has_waiter(pod, SCOPE) for pod in found]
+    assert any(injected)
+    assert not all(injected)
 
 
 def test_a_tool_that_applies_the_chart_again_leaves_what_the_webhook_wrote(webhook: Installed) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import NodeView, PodVersion
 from staticgroup.core.group import (
     BrokerBounds,
@@ -240,6 +241,8 @@ class FakeKube(Hooks):
     ----------
     problems: answered instead of an operation (by its method name) while set.
     status_writes: every status that was accepted, in order. events: every Event posted.
+    notes: every note that was written, each as (pod, annotation, text), in order.
+    noted: makes the version of a pod that a note leads to, and shows it to whoever watches.
     """
 
     resource_version: int = 100
@@ -251,6 +254,8 @@ class FakeKube(Hooks):
     problems: dict[str, KubeProblem] = field(default_factory=dict)
     status_writes: list[Json] = field(default_factory=list)
     events: list[tuple[str, str, str]] = field(default_factory=list)
+    notes: list[tuple[str, str, str]] = field(default_factory=list)
+    noted: Callable[[PodVersion, str, str], None] = lambda version, annotation, text: None
 
     async def read_workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
         await self.reached("read_workload", ref.name)
@@ -264,6 +269,20 @@ class FakeKube(Hooks):
         if "read_pod" in self.problems:
             return self.problems["read_pod"]
         return PodRead(resource_version=self.resource_version, version=self.pods.get((namespace, name)))
+
+    async def write_note(self, pod: KnownPod, annotation: str, text: str) -> KubeProblem | None:
+        """Write an annotation over the version that the caller knows, bound to the uid it is about."""
+        await self.reached("write_note", pod.pod_name, text)
+        if "write_note" in self.problems:
+            return self.problems["write_note"]
+        present = self.pods.get((pod.namespace, pod.pod_name))
+        if present is None:
+            return problem_of(404, verb="patch", resource="pods", namespace=pod.namespace)
+        if (present.uid, present.resource_version) != (pod.uid, pod.resource_version):
+            return problem_of(409, verb="patch", resource="pods", namespace=pod.namespace)
+        self.notes.append((pod.pod_name, annotation, text))
+        self.noted(present, annotation, text)
+        return None
 
     async def read_node(self, name: str) -> NodeView | KubeProblem | None:
         await self.reached("read_node", name)
@@ -327,6 +346,10 @@ class FakeKube(Hooks):
 
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """Say that the policy is installed."""
+        return True
+
+    async def has_fence(self, name: str) -> bool | KubeProblem:
+        """Say that the fence is installed."""
         return True
 
     async def has_webhook(self, name: str) -> bool | KubeProblem:

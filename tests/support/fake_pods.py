@@ -22,7 +22,7 @@ class FakePods(Hooks):
     barrier_works: False: the watch cannot be brought up.
     after_chain: runs once, when chains were taken after a barrier, that is at the end of *observe*.
     history: everything that ever happened, for a successor that resumes.
-    is_managed: (namespace, pod name) belongs to a StaticGroup.
+    is_managed: (namespace, workload name) belongs to a StaticGroup.
     """
 
     now_s: Callable[[], float] = lambda: 0.0
@@ -79,12 +79,14 @@ class FakePods(Hooks):
     def lose(self, present: Iterable[PodVersion], resource_version: int, watch_name: str) -> None:
         """Have a gap: what was not delivered is lost, a LIST shows what is there now, and a new watch begins."""
         self.waiting.clear()
+        self.book.watch_no += 1
         self.begin_afresh(present, resource_version)
         self.watch_name = watch_name
 
     def begin_anew(self, reason: str, *, is_restore: bool = True) -> None:
         """End the watch, as PodStore.begin_anew does."""
         self.watch_name = ""
+        self.book.watch_no += 1
 
     def position(self, namespace: str) -> int:
         """Return how far the watch is."""
@@ -119,6 +121,11 @@ class FakePods(Hooks):
     def ends(self) -> int:
         """Count the certificates that the watch has brought."""
         return self.book.ends
+
+    @property
+    def watch_no(self) -> int:
+        """Count how often the watch began."""
+        return self.book.watch_no
 
     @property
     def suspect_count(self) -> int:
@@ -185,3 +192,7 @@ class FakeNodes:
     def is_present(self, name: str) -> bool:
         """True for a Node that exists."""
         return name in self.nodes
+
+    def oldest(self) -> NodeView | None:
+        """Return a virtual Node, else the one with the oldest kubelet, as NodeStore.oldest does."""
+        return min(self.nodes.values(), key=lambda node: (not node.is_virtual, node.kubelet_minor or 0), default=None)

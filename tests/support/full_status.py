@@ -49,6 +49,11 @@ def full_status(*, is_crowded: bool = False) -> api.StaticGroupStatus:
             summary="45s→50s", seconds=45, longest_seconds=60, next_seconds=50, recommended_seconds=50, unknown_pods=1,
             source=api.TimeoutSource.BROKER, why="w" * 300,
         ),
+        slots=api.Slots(
+            held=2, kept=1,
+            pods=[f"orders-{n}: pod a" for n in range(so_many(api.SLOTS_SHOWN_MAX))],
+            waiting=["pod b waits"] * so_many(api.SLOTS_SHOWN_MAX),
+        ),
         connect=api.Connect(
             connectors=3, tasks=12, unknown=1, rebalance_delay_seconds=60, waiting=4,
             workers=[
@@ -101,7 +106,8 @@ def _injected(ids: int, env: int) -> injected.InjectedStatus:
         ids=[injected.InjectedId(annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", suffix=f"-{n}") for n in range(ids)],
         env=[
             injected.InjectedEnv(
-                container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}"
+                container="app", name=f"ID_{n}", annotation=f"{INSTANCE_ID_ANNOTATION}.{n}", value=f"$(POD)-{n}",
+                key=f"ID_{n}",
             )
             for n in range(env)
         ],

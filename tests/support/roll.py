@@ -17,6 +17,7 @@ from typing import Any
 
 from simulator.engine.loop import run
 from staticgroup.api import names
+from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.core.evidence.pod import PodVersion
 from staticgroup.core.group import GroupView, MemberView
 from staticgroup.kube.lease import POSITION_ANNOTATION, ActiveLease, LeaseSettings
@@ -210,19 +211,19 @@ class Roll:
             now_s=self.loop.time, monotonic_s=self.loop.time,
         )  # fmt: skip
         executor = Executor(
-            kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator, may_write=may_write,
-            note_problem=gatherer.note_problem, now_s=self.loop.time,
+            kube=self.kube, kafka=self.kafka, stores=self.stores, connections=connections, narrator=narrator,
+            may_write=may_write, note_problem=gatherer.note_problem, now_s=self.loop.time,
         )
         return Reconciler(
             gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
             metrics=metrics, may_write=may_write, now_s=self.loop.time, monotonic_s=self.loop.time,
         )  # fmt: skip
 
-    def _groups_of(self, pod_name: str) -> frozenset[Key]:
-        return self.stores.groups_of_workload("shop", pod_name.rpartition("-")[0])
+    def _groups_of(self, workload_name: str) -> frozenset[Key]:
+        return self.stores.groups_of_workload("shop", workload_name)
 
-    def _changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
-        for key in self._groups_of(pod_name):
+    def _changed(self, pod: KnownPod) -> None:
+        for key in self._groups_of(pod.workload_name):
             self.queue.add(key)
 
     async def _round(self, key: Key) -> Result:

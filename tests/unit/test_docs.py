@@ -29,7 +29,7 @@ from staticgroup.runtime.webhook.process import WebhookSettings
 from support.sentences import too_long
 
 README_WORDS_MAX = 700
-GUIDE_WORDS_MAX = 20_500
+GUIDE_WORDS_MAX = 21_400
 REPOSITORY = Path(__file__).parents[2]
 DOCS = REPOSITORY / "docs"
 OPERATOR = REPOSITORY / "operator" / "staticgroup"
@@ -134,7 +134,7 @@ def test_every_page_is_reached_from_the_readme() -> None:
 def test_pages_that_messages_name_exist() -> None:
     sources = [*OPERATOR.rglob("*.py"), *(CHART / "templates").rglob("*.txt")]
     named = {name for source in sources for name in re.findall(r"docs/[\w/-]+\.md", source.read_text(encoding="utf-8"))}
-    assert "docs/guide/migrate-deployment.md" in named
+    assert "docs/guide/kafka-connect.md" in named
     assert [name for name in sorted(named) if not (REPOSITORY / name).is_file()] == []
 
 

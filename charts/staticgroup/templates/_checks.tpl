@@ -17,6 +17,12 @@
 {{- fail (printf "podDisruptionBudget.minAvailable: %s of %v pods would let no drain take any" $least $.Values.replicaCount) -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.workloads.deployments (not (include "staticgroup.servesSlots" .)) -}}
+{{- fail "workloads.deployments needs Kubernetes 1.35 and ValidatingAdmissionPolicy v1; helm template learns of them by --kube-version and --api-versions admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{- end -}}
+{{- if and .Values.workloads.argoRollouts (not .Values.workloads.deployments) -}}
+{{- fail "workloads.argoRollouts needs workloads.deployments: true, which serves pods of ReplicaSets" -}}
+{{- end -}}
 {{- with .Values.injection.webhook -}}
 {{- if eq (int .port) (int .healthPort) -}}
 {{- fail "injection.webhook: port and healthPort must differ" -}}

@@ -41,6 +41,20 @@ staticgroup-inject
 {{- end -}}
 {{- end -}}
 
+{{/* Of the policy and of the fence for pods of Deployments. */}}
+{{- define "staticgroup.slotsName" -}}
+{{- include "staticgroup.policyName" . | replace "staticgroup-inject" "staticgroup-slots" -}}
+{{- end -}}
+
+{{/* Ids of Deployments' pods come from a file (fileKeyRef). The fence is what keeps the right to patch pods to their notes. */}}
+{{- define "staticgroup.servesSlots" -}}
+{{- if and (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") (semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
+{{- end -}}
+
+{{- define "staticgroup.hasSlots" -}}
+{{- if and .Values.workloads.deployments (not .Values.operator.forceObserve) (include "staticgroup.servesSlots" .) -}}true{{- end -}}
+{{- end -}}
+
 {{/* The version is asked for as well: `helm template` without a cluster claims every kind that Helm itself knows. */}}
 {{- define "staticgroup.servesPolicy" -}}
 {{- if and (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/MutatingAdmissionPolicy") (semverCompare ">=1.36.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
@@ -75,22 +89,26 @@ app.kubernetes.io/component: webhook
 {{- end -}}
 {{- end -}}
 
-{{/* Its registry is what stands before the first slash, if that has a dot or a port or is localhost: a parent's wins over it. */}}
-{{- define "staticgroup.repository" -}}
-{{- $repository := .Values.image.repository -}}
-{{- with (.Values.global | default dict).imageRegistry -}}
-{{- printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{/* An image of the values as pods name it. Its registry is what stands before the first slash, if that has a dot or a port or is
+localhost: a parent's wins over it. Takes `root` and `image`. */}}
+{{- define "staticgroup.imageOf" -}}
+{{- $repository := .image.repository -}}
+{{- with (.root.Values.global | default dict).imageRegistry -}}
+{{- $repository = printf "%s/%s" (trimSuffix "/" .) (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") -}}
+{{- end -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" $repository .image.digest -}}
 {{- else -}}
-{{- $repository -}}
+{{- printf "%s:%s" $repository (default .root.Chart.AppVersion .image.tag) -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "staticgroup.image" -}}
-{{- if .Values.image.digest -}}
-{{- printf "%s@%s" (include "staticgroup.repository" .) .Values.image.digest -}}
-{{- else -}}
-{{- printf "%s:%s" (include "staticgroup.repository" .) (default .Chart.AppVersion .Values.image.tag) -}}
+{{- include "staticgroup.imageOf" (dict "root" . "image" .Values.image) -}}
 {{- end -}}
+
+{{- define "staticgroup.slotImage" -}}
+{{- include "staticgroup.imageOf" (dict "root" . "image" .Values.slots.image) -}}
 {{- end -}}
 
 {{- define "staticgroup.selector" -}}

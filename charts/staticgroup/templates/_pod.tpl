@@ -20,6 +20,10 @@
   value: {{ include "staticgroup.policyName" . | quote }}
 - name: STATICGROUP_WEBHOOK_NAME
   value: {{ include "staticgroup.policyName" . | quote }}
+- name: STATICGROUP_DEPLOYMENTS
+  value: {{ .Values.workloads.deployments | quote }}
+- name: STATICGROUP_SLOTS_NAME
+  value: {{ include "staticgroup.slotsName" . | quote }}
 - name: STATICGROUP_LEASE_DURATION_S
   value: {{ $operator.leaseDurationSeconds | quote }}
 - name: STATICGROUP_LEASE_RENEW_DEADLINE_S

@@ -1,4 +1,5 @@
-{{/* What is needed in every served namespace. Pods are never written, Secrets never listed. */}}
+{{/* What is needed in every served namespace. Secrets are never listed, and pods never written but for the notes of Deployments' pods,
+to which the fence keeps that right. */}}
 {{- define "staticgroup.tenantRules" -}}
 - apiGroups: [staticgroup.io]
   resources: [staticgroups, kafkaconnections]
@@ -9,6 +10,16 @@
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch]
+{{- if .Values.workloads.deployments }}
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get]
+{{- end }}
+{{- if .Values.workloads.argoRollouts }}
+- apiGroups: [argoproj.io]
+  resources: [rollouts]
+  verbs: [get]
+{{- end }}
 {{- if .Values.workloads.strimzi }}
 - apiGroups: [core.strimzi.io]
   resources: [strimzipodsets]
@@ -22,6 +33,11 @@
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]
+{{- if include "staticgroup.hasSlots" . }}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [patch]
+{{- end }}
 - apiGroups: [""]
   resources: [secrets]
   {{- with .Values.rbac.secretNames }}
@@ -49,6 +65,12 @@
   resources: [mutatingadmissionpolicies, mutatingwebhookconfigurations]
   resourceNames: [{{ include "staticgroup.policyName" . }}]
   verbs: [get]
+{{- if .Values.workloads.deployments }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingadmissionpolicies, validatingadmissionpolicies]
+  resourceNames: [{{ include "staticgroup.slotsName" . }}]
+  verbs: [get]
+{{- end }}
 {{- end -}}
 
 {{/* What an operator of all namespaces needs beside: connections of the whole cluster, and the labels by which they are allowed. */}}

@@ -140,6 +140,7 @@ def resolve_injected(
     id_template: str,
     session_timeout_ms: int | None,
     container: str = "",
+    by_slot: bool = False,
 ) -> InjectedStatus:
     """Resolve the spec into what the admission policy injects.
 
@@ -149,6 +150,7 @@ def resolve_injected(
     id_template: See `identifiers.resolve_template`.
     session_timeout_ms: In milliseconds, from 1; None: not injected (KIP-848 clients refuse to start with one).
     container: Receives the variables that name none; empty: the first one.
+    by_slot: The pods are a Deployment's, so their variables read the file of their slot.
 
     Returns
     -------
@@ -161,7 +163,7 @@ def resolve_injected(
         session_timeout_ms=session_timeout_ms,
         container=container,
         ids=[InjectedId(annotation=instance_id_annotation(suffix), suffix=suffix) for suffix in env_suffixes(client)],
-        env=_variables(client, id_template, container, has_timeout=session_timeout_ms is not None),
+        env=_variables(client, id_template, container, has_timeout=session_timeout_ms is not None, by_slot=by_slot),
         worker=_worker(client, container),
     )
 
@@ -188,14 +190,19 @@ def _worker(client: Client, container: str) -> InjectedWorker | None:
     )
 
 
-def _variables(client: Client, id_template: str, chosen: str, *, has_timeout: bool) -> list[InjectedEnv]:
+def _variables(
+    client: Client, id_template: str, chosen: str, *, has_timeout: bool, by_slot: bool
+) -> list[InjectedEnv]:
     composes = not follows_annotation(client, id_template)
     variables: list[InjectedEnv] = []
-    for entry in env_entries(client):
+    for number, entry in enumerate(env_entries(client)):
         container = entry.container or chosen
-        key = instance_id_annotation(entry.suffix)
-        value = _composed(id_template, entry.suffix) if composes else None
-        variables.append(InjectedEnv(container=container, name=entry.instance_id_name, annotation=key, value=value))
+        annotation = instance_id_annotation(entry.suffix)
+        value, key = _composed(id_template, entry.suffix) if composes else None, None
+        if by_slot:
+            value, key = id_template.replace(_POD_NAME, "%s") + entry.suffix, f"ID_{number}"
+        name = entry.instance_id_name
+        variables.append(InjectedEnv(container=container, name=name, annotation=annotation, value=value, key=key))
         if entry.session_timeout_name and has_timeout:
             name = entry.session_timeout_name
             timeout = InjectedEnv(container=container, name=name, annotation=names.SESSION_TIMEOUT_ANNOTATION)

@@ -46,7 +46,7 @@ OUT_OF_SERVICE_TAINT: Final = "node.kubernetes.io/out-of-service"
 MIRROR_ANNOTATION: Final = "kubernetes.io/config.mirror"
 
 # Of a Deployment's pods, each followed by `-<scope>`: the annotation with the operator's note; the init container that
-# waits for it and the volume of the file that this one writes; and, with `-in` behind it, the volume that shows the note.
+# waits for it and the volume of the file that it writes; and, with `-in` behind it, the volume that shows the note.
 SLOT_ANNOTATION: Final = f"{GROUP}/slot"
 SLOT_NAME: Final = "staticgroup-slot"
 SLOT_IN_PATH: Final = "/staticgroup/in"
@@ -55,8 +55,9 @@ SLOT_FILE: Final = "env"
 # In that init container: the name of the Deployment, which no field of a pod says.
 SLOT_WORKLOAD_VARIABLE: Final = "STATICGROUP_WORKLOAD"
 
-# Set by the Deployment controller.
+# Set by the controllers of Deployments and of Argo's Rollouts.
 POD_TEMPLATE_HASH_LABEL: Final = "pod-template-hash"
+ROLLOUT_HASH_LABEL: Final = "rollouts-pod-template-hash"
 
 # Policy and webhook of an installation by the guide.
 INJECTION_NAME: Final = "staticgroup-inject"

@@ -44,7 +44,7 @@ _HAS_ORDINAL: Final = (
     f"{_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
 )
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
-_ISSUED: Final = (
+ISSUED: Final = (
     "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy' && "
     "(!has(params.status.memory) || !has(params.status.memory.staticGroupUid) || "
     "params.status.memory.staticGroupUid == params.metadata.uid)"
@@ -54,8 +54,8 @@ _ID: Final = (
     ".replace('{ordinal}', variables.ordinal)"
 )
 # A null and an absent field look different to CEL: both mean that no timeout is injected.
-_HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
-_ENV: Final = (
+HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
+ENV: Final = (
     "variables.hasTimeout ? params.status.injected.env : "
     f"params.status.injected.env.filter(e, e.annotation != '{names.SESSION_TIMEOUT_ANNOTATION}')"
 )
@@ -63,7 +63,7 @@ _ANNOTATIONS: Final = (
     "Object{metadata: Object.metadata{annotations: "
     "params.status.injected.ids.transformMapEntry(i, entry, {entry.annotation: variables.id + entry.suffix})}}"
 )
-_TIMEOUT_ANNOTATION: Final = (
+TIMEOUT_ANNOTATION: Final = (
     "variables.hasTimeout ? "
     f"Object{{metadata: Object.metadata{{annotations: {{'{names.SESSION_TIMEOUT_ANNOTATION}': "
     "string(int(params.status.injected.sessionTimeoutMs))}}} : Object{}"
@@ -80,26 +80,26 @@ _VARIABLE: Final = (
     "{'fieldPath': \"metadata.annotations['\" + e.annotation + \"']\"}})}"
 )
 
-_INDEXES: Final = f"[{', '.join(str(index) for index in range(CONTAINERS_MAX))}]"
+INDEXES: Final = f"[{', '.join(str(index) for index in range(CONTAINERS_MAX))}]"
 
 
-def _for_container(index: str) -> str:
+def for_container(index: str) -> str:
     """Write the CEL condition that variable `e` is meant for the container at `index`."""
     return f"(e.container == object.spec.containers[{index}].name || (e.container == '' && {index} == 0))"
 
 
 def _env_patch() -> str:
     """Write the CEL that puts our variables first and drops earlier entries of the same name."""
-    composes = f"variables.env.exists(e, {_for_container('i')} && has(e.value))"
+    composes = f"variables.env.exists(e, {for_container('i')} && has(e.value))"
     pod_name = f"dyn({composes} ? [{_POD_NAME}] : [])"
-    ours = f"dyn(variables.env.filter(e, {_for_container('i')}).map(e, {_VARIABLE}))"
+    ours = f"dyn(variables.env.filter(e, {for_container('i')}).map(e, {_VARIABLE}))"
     replaced = (
-        f"variables.env.exists(e, {_for_container('i')} && "
+        f"variables.env.exists(e, {for_container('i')} && "
         f"(e.name == old.name || (has(e.value) && old.name == '{names.POD_NAME_VARIABLE}')))"
     )
     theirs = f"dyn(has(object.spec.containers[i].env) ? object.spec.containers[i].env.filter(old, !{replaced}) : [])"
     return (
-        f"{_INDEXES}.filter(i, i < size(object.spec.containers) && variables.env.exists(e, {_for_container('i')}))"
+        f"{INDEXES}.filter(i, i < size(object.spec.containers) && variables.env.exists(e, {for_container('i')}))"
         ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
         f"{pod_name} + {ours} + {theirs}}})"
     )
@@ -137,20 +137,20 @@ def admission_policy(
                 {"name": "owned-by-the-workload", "expression": _OWNED},
                 {"name": "has-an-ordinal", "expression": _HAS_ORDINAL},
                 {"name": "managed", "expression": "params.spec.mode == 'Manage'"},
-                {"name": "ids-are-issued", "expression": _ISSUED},
+                {"name": "ids-are-issued", "expression": ISSUED},
             ],
             "failurePolicy": failure_policy,
             "reinvocationPolicy": "IfNeeded",
             "variables": [
                 {"name": "ordinal", "expression": _ORDINAL},
                 {"name": "id", "expression": _ID},
-                {"name": "hasTimeout", "expression": _HAS_TIMEOUT},
-                {"name": "env", "expression": _ENV},
+                {"name": "hasTimeout", "expression": HAS_TIMEOUT},
+                {"name": "env", "expression": ENV},
                 *_worker_variables(agent_image, agent_pull_policy),
             ],
             "mutations": [
                 {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ANNOTATIONS}},
-                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _TIMEOUT_ANNOTATION}},
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": TIMEOUT_ANNOTATION}},
                 {"patchType": "JSONPatch", "jsonPatch": {"expression": _env_patch()}},
                 {"patchType": "JSONPatch", "jsonPatch": {"expression": _worker_patch()}},
             ],
@@ -172,7 +172,7 @@ AGENT_OPTION: Final = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
 _OPTIONS: Final = names.JAVA_OPTIONS_VARIABLE
 _WORKER: Final = "params.status.injected.worker"
 # What the smallest container of a namespace with limits usually may have; equal, so that a Guaranteed pod stays one.
-_RESOURCES: Final = "{'cpu': '100m', 'memory': '32Mi'}"
+RESOURCES: Final = "{'cpu': '100m', 'memory': '32Mi'}"
 _AT: Final = "object.spec.containers[i]"
 
 
@@ -181,7 +181,7 @@ def _worker_variables(image: str, pull_policy: str) -> list[dict[str, str]]:
     expressions = {
         "agentImage": f"'{image}'",
         "agentPullPolicy": f"'{pull_policy}'",
-        "workers": f"has({_WORKER}) && {_WORKER} != null ? {_INDEXES}.filter(i, i < size(object.spec.containers) && "
+        "workers": f"has({_WORKER}) && {_WORKER} != null ? {INDEXES}.filter(i, i < size(object.spec.containers) && "
         f"({_WORKER}.container == {_AT}.name || ({_WORKER}.container == '' && i == 0))) : []",
         "agentHasRoom": _has_room(),
         "takingAgent": f"variables.workers.filter(i, {_WORKER}.agent && variables.agentHasRoom && {_can_take_agent()})",
@@ -197,12 +197,12 @@ def _worker_variables(image: str, pull_policy: str) -> list[dict[str, str]]:
 def _worker_patch() -> str:
     """Write the CEL of the mutation."""
     container = "'/spec/containers/' + string(i)"
-    mount = _insert(f"has({_AT}.volumeMounts)", f"{container} + '/volumeMounts'", "-", "variables.agentMount")
-    volume = _insert("has(object.spec.volumes)", "'/spec/volumes'", "-", "variables.agentVolume")
-    init = _insert("has(object.spec.initContainers)", "'/spec/initContainers'", "0", "variables.agentContainer")
+    mount = insert(f"has({_AT}.volumeMounts)", f"{container} + '/volumeMounts'", "-", "variables.agentMount")
+    volume = insert("has(object.spec.volumes)", "'/spec/volumes'", "-", "variables.agentVolume")
+    init = insert("has(object.spec.initContainers)", "'/spec/initContainers'", "0", "variables.agentContainer")
     return (
         "variables.workers.filter(i, i in variables.takingAgent || i in variables.takingHost)"
-        f".map(i, {_add(f'{container} + {chr(39)}/env{chr(39)}', _env())})"
+        f".map(i, {add(f'{container} + {chr(39)}/env{chr(39)}', _env())})"
         + "".join(f" + variables.takingAgent.map(i, {patch})" for patch in (mount, volume, init))
     )
 
@@ -256,7 +256,19 @@ def _env() -> str:
 
 
 def _init_container() -> str:
-    """Write the init container: it runs where the Pod Security Standard `restricted` is enforced, as any user but root.
+    """Write the init container that brings the agent."""
+    command = f"['cp', '{names.AGENT_IN_IMAGE}', '{names.AGENT_MOUNT_PATH}/']"
+    return (
+        f"{{'name': dyn('{names.AGENT_NAME}'), 'image': dyn(variables.agentImage), "
+        f"'imagePullPolicy': dyn(variables.agentPullPolicy), 'command': dyn({command}), "
+        f"'volumeMounts': dyn([{{'name': '{names.AGENT_NAME}', 'mountPath': '{names.AGENT_MOUNT_PATH}'}}]), "
+        f"'resources': dyn({{'requests': {RESOURCES}, 'limits': {RESOURCES}}}), "
+        f"'securityContext': dyn({security_context()})}}"
+    )
+
+
+def security_context() -> str:
+    """Write that of an init container: it runs where the Pod Security Standard `restricted` is enforced, never as root.
 
     A user is named only where the pod says root, which the kubelet would refuse; elsewhere the pod's or the image's
     counts, because a platform may allow certain users only.
@@ -265,24 +277,18 @@ def _init_container() -> str:
         "has(object.spec.securityContext) && has(object.spec.securityContext.runAsUser) && "
         "object.spec.securityContext.runAsUser == 0"
     )
-    security = (
+    return (
         "{'allowPrivilegeEscalation': dyn(false), 'readOnlyRootFilesystem': dyn(true), 'runAsNonRoot': dyn(true), "
         f"'runAsUser': {is_root} ? dyn(65532) : dyn(null), "
         "'capabilities': dyn({'drop': ['ALL']}), 'seccompProfile': dyn({'type': 'RuntimeDefault'})}"
     )
-    command = f"['cp', '{names.AGENT_IN_IMAGE}', '{names.AGENT_MOUNT_PATH}/']"
-    return (
-        f"{{'name': dyn('{names.AGENT_NAME}'), 'image': dyn(variables.agentImage), "
-        f"'imagePullPolicy': dyn(variables.agentPullPolicy), 'command': dyn({command}), "
-        f"'volumeMounts': dyn([{{'name': '{names.AGENT_NAME}', 'mountPath': '{names.AGENT_MOUNT_PATH}'}}]), "
-        f"'resources': dyn({{'requests': {_RESOURCES}, 'limits': {_RESOURCES}}}), 'securityContext': dyn({security})}}"
-    )
 
 
-def _add(path: str, value: str) -> str:
+def add(path: str, value: str) -> str:
+    """Write the patch that adds a value at a path, both in CEL."""
     return f"JSONPatch{{op: 'add', path: {path}, value: {value}}}"
 
 
-def _insert(is_there: str, path: str, place: str, value: str) -> str:
+def insert(is_there: str, path: str, place: str, value: str) -> str:
     """Write the patch that puts a value into a list, which is made where there is none."""
-    return f"{is_there} ? {_add(f'{path} + {chr(39)}/{place}{chr(39)}', value)} : {_add(path, f'[{value}]')}"
+    return f"{is_there} ? {add(f'{path} + {chr(39)}/{place}{chr(39)}', value)} : {add(path, f'[{value}]')}"

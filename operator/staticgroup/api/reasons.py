@@ -121,6 +121,8 @@ class Reason(StrEnum):
     BROKER_BOUND_TOO_LOW = _no("BrokerBoundTooLow", _T.TIMEOUT_SUFFICIENT)
     TIMEOUT_UNKNOWN = _unknown("TimeoutUnknown", _T.TIMEOUT_SUFFICIENT)
     MEMBERS_STAY = _yes("MembersStay", _T.ROLLS_QUIETLY)
+    SLOTS_PASS_ON = _yes("SlotsPassOn", _T.ROLLS_QUIETLY)
+    SURGE_NEEDS_SLOT = _no("SurgeNeedsSlot", _T.ROLLS_QUIETLY)
     MEMBERS_LEAVE_ON_CLOSE = _no("MembersLeaveOnClose", _T.ROLLS_QUIETLY)
     NOTHING_TO_REMOVE = _yes("NothingToRemove", _T.REMOVAL_SETTLED)
     REMOVED = _yes("Removed", _T.REMOVAL_SETTLED)

@@ -1,8 +1,9 @@
 """Render what a pod receives while it is created: the admission policy's decision, clause by clause, in plain Python.
 
-The one idea: the CEL of `policy` and this module say the same, and a test asks both about the same pods on a real API
-server. Like the policy, it reads only the pod, the StaticGroup's spec and `status.injected`; it never edits its input,
-and what it rendered once it does not render again (reinvocation, a second StaticGroup of the workload).
+The one idea: the CEL of `policy` and `slot_policy` and this module say the same, and a test asks both about the same
+pods on a real API server. Like the policy, it reads only the pod, the StaticGroup's spec and `status.injected`; it
+never edits its input, and what it rendered once it does not render again (reinvocation, a second StaticGroup of the
+workload).
 Sources: KEP-3962; EnvVar.Value in core/v1 (`$(NAME)` expands only names before it); RFC 6902.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, Final
 from . import names
 from .policy import AGENT_OPTION, CONTAINERS_MAX
 from .resources.injected import InjectedMethod
-from .workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET
+from .workloads import NAMED_DIGITS_MAX, SLOT_KINDS, STATEFUL_SET, STRIMZI_POD_SET
 
 Json = dict[str, Any]
 
@@ -22,15 +23,16 @@ _DIGITS: Final = re.compile("0|[1-9][0-9]*", re.ASCII)
 _ROOT: Final = 0
 _NOBODY: Final = 65532
 _RESOURCES: Final = {"cpu": "100m", "memory": "32Mi"}
+_HASH_LABELS: Final = {known.kind: known.hash_label for known in SLOT_KINDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentImage:
-    """Name the image that brings the agent of Connect workers.
+    """Name the image of an injected init container: the operator's, with the agent of Connect workers, or the waiter's.
 
     Parameters
     ----------
-    name: Of the operator, as pods name it; empty: no agent is injected.
+    name: As pods name it; empty: it is not injected.
     pull_policy: Of the init container.
     """
 
@@ -48,12 +50,16 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     """
     metadata, spec = pod["metadata"], group["spec"]
     ref, owner = spec["workloadRef"], _controller(metadata)
-    if (owner.get("kind"), owner.get("name")) != (ref.get("kind", STATEFUL_SET.kind), ref["name"]):
-        return False
-    served_by, is_set = str(owner.get("apiVersion")), owner["kind"] == STATEFUL_SET.kind
-    is_owned = (
+    kind, name, served_by = ref.get("kind", STATEFUL_SET.kind), ref["name"], str(owner.get("apiVersion"))
+    is_set = kind == STATEFUL_SET.kind
+    is_owned = _is_by_replica_set(metadata, name, _HASH_LABELS[kind]) if kind in _HASH_LABELS else (
+        (owner.get("kind"), owner.get("name")) == (kind, name)
         # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-        (served_by == ref.get("apiVersion", "apps/v1") if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
+        and (
+            served_by == ref.get("apiVersion", "apps/v1")
+            if is_set
+            else served_by.startswith(f"{STRIMZI_POD_SET.group}/")
+        )
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage"
@@ -64,11 +70,13 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     return is_owned and is_managed and is_its_own and injected.get("method") == method.value
 
 
-def rendered(pod: Json, injected: Json, agent: AgentImage) -> Json:
+def rendered(pod: Json, injected: Json, agent: AgentImage, waiter: AgentImage = AgentImage()) -> Json:
     """Return a pod that is meant (`is_meant`) with what the `status.injected` of one StaticGroup gives it."""
     metadata, spec = pod["metadata"], pod["spec"]
     timeout_ms = injected.get("sessionTimeoutMs")
     env = [e for e in injected["env"] if timeout_ms is not None or e["annotation"] != names.SESSION_TIMEOUT_ANNOTATION]
+    if _controller(metadata)["kind"] == "ReplicaSet":
+        return _with_slot(pod, injected, env, waiter)
     containers = [_with_env(c, i, env) for i, c in enumerate(spec["containers"])]
     marked = metadata | {"annotations": _annotations(metadata, injected)}
     pod = pod | {"metadata": marked, "spec": spec | {"containers": containers}}
@@ -97,6 +105,13 @@ def _controller(metadata: Json) -> Json:
     return next((o for o in metadata.get("ownerReferences") or () if o.get("controller")), {})
 
 
+def _is_by_replica_set(metadata: Json, name: str, hash_label: str) -> bool:
+    """Tell whether a ReplicaSet of this workload controls a pod: it is called after that and the pod's label."""
+    owner, pod_hash = _controller(metadata), (metadata.get("labels") or {}).get(hash_label)
+    found = (owner.get("apiVersion"), owner.get("kind"), owner.get("name"))
+    return pod_hash is not None and found == ("apps/v1", "ReplicaSet", f"{name}-{pod_hash}")
+
+
 def _ordinal(metadata: Json) -> str | None:
     """Return the ordinal of a pod named <workload>-<ordinal>, and labelled so if its controller does that, or None."""
     owner = _controller(metadata)
@@ -111,11 +126,13 @@ def _ordinal(metadata: Json) -> str | None:
 def _annotations(metadata: Json, injected: Json) -> Json:
     pod_id = injected["idTemplate"].replace("{podName}", metadata["name"])
     pod_id = pod_id.replace("{ordinal}", _ordinal(metadata) or "")
-    annotations = {**(metadata.get("annotations") or {})}
-    annotations |= {entry["annotation"]: pod_id + entry["suffix"] for entry in injected["ids"]}
-    if injected.get("sessionTimeoutMs") is not None:
-        annotations[names.SESSION_TIMEOUT_ANNOTATION] = str(int(injected["sessionTimeoutMs"]))
-    return annotations
+    ids = {entry["annotation"]: pod_id + entry["suffix"] for entry in injected["ids"]}
+    return {**(metadata.get("annotations") or {})} | ids | _timeout_annotation(injected)
+
+
+def _timeout_annotation(injected: Json) -> Json:
+    timeout_ms = injected.get("sessionTimeoutMs")
+    return {} if timeout_ms is None else {names.SESSION_TIMEOUT_ANNOTATION: str(int(timeout_ms))}
 
 
 def _is_for(wanted: str, container: Json, index: int) -> bool:
@@ -147,6 +164,66 @@ def _annotation_path(annotation: str) -> str:
 
 def _field_ref(name: str, field_path: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field_path}}}
+
+
+def _with_slot(pod: Json, injected: Json, env: list[Json], waiter: AgentImage) -> Json:
+    """Bring the waiter and what its file tells the containers, all of it or nothing."""
+    metadata, spec, slot = pod["metadata"], pod["spec"], f"{names.SLOT_NAME}-{injected['scope']}"
+    containers, inits, volumes = spec["containers"], spec.get("initContainers") or [], spec.get("volumes") or []
+    keyed = [e for e in env if "key" in e]
+    has_all = all(any(_is_for(e["container"], c, i) for i, c in enumerate(containers)) for e in keyed)
+    is_taken = any(x["name"] in (slot, f"{slot}-in") for each in (containers, inits, volumes) for x in each)
+    is_windows = (spec.get("os") or {}).get("name") == "windows"
+    if not (waiter.name and keyed and has_all) or is_taken or is_windows:
+        return pod
+    note = _annotation_path(f"{names.SLOT_ANNOTATION}-{injected['scope']}")
+    shown = [{"path": path, "fieldRef": {"fieldPath": of}} for path, of in (("uid", "metadata.uid"), ("note", note))]
+    given = {
+        "containers": [_with_slot_env(c, i, env, slot) for i, c in enumerate(containers)],
+        "initContainers": [*inits, _waiter(pod, keyed, slot, waiter)],
+        "volumes": [
+            *volumes,
+            {"name": slot, "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            {"name": f"{slot}-in", "downwardAPI": {"items": shown}},
+        ],
+    }
+    timeout = _timeout_annotation(injected)
+    marked = {"annotations": {**(metadata.get("annotations") or {})} | timeout} if timeout else {}
+    return pod | {"metadata": metadata | marked, "spec": spec | given}
+
+
+def _with_slot_env(container: Json, index: int, env: list[Json], slot: str) -> Json:
+    """Put our variables first, and drop earlier ones of the same name."""
+    ours = [e for e in env if _is_for(e["container"], container, index)]
+    if not ours:
+        return container
+    replaced = {e["name"] for e in ours}
+    file = {"volumeName": slot, "path": names.SLOT_FILE, "optional": True}
+    added = [
+        {"name": e["name"], "valueFrom": {"fileKeyRef": file | {"key": e["key"]}}} if "key" in e else _variable(e)
+        for e in ours
+    ]
+    return container | {"env": added + [e for e in container.get("env") or () if e["name"] not in replaced]}
+
+
+def _waiter(pod: Json, keyed: list[Json], slot: str, waiter: AgentImage) -> Json:
+    """Write the init container that waits for the slot; its environment names the Deployment or Rollout."""
+    owner, labels = _controller(pod["metadata"])["name"], pod["metadata"]["labels"]
+    ends = (f"-{labels[label]}" for label in _HASH_LABELS.values() if label in labels)
+    workload = next(owner.removesuffix(end) for end in ends if owner.endswith(end))
+    return {
+        "name": slot,
+        "image": waiter.name,
+        "imagePullPolicy": waiter.pull_policy,
+        "args": [f"{e['key']}={e['value']}" for e in keyed],
+        "env": [{"name": names.SLOT_WORKLOAD_VARIABLE, "value": workload}],
+        "volumeMounts": [
+            {"name": slot, "mountPath": names.SLOT_OUT_PATH},
+            {"name": f"{slot}-in", "mountPath": names.SLOT_IN_PATH, "readOnly": True},
+        ],
+        "resources": {"requests": _RESOURCES, "limits": _RESOURCES},
+        "securityContext": _security_context(pod["spec"]),
+    }
 
 
 def _with_worker(pod: Json, worker: Json, agent: AgentImage) -> Json:
@@ -209,7 +286,19 @@ def _with_agent(container: Json) -> Json:
 
 
 def _init_container(spec: Json, agent: AgentImage) -> Json:
-    """Write the init container; a user is named only where the pod says root, which the kubelet would refuse."""
+    return {
+        "name": names.AGENT_NAME,
+        "image": agent.name,
+        "imagePullPolicy": agent.pull_policy,
+        "command": ["cp", names.AGENT_IN_IMAGE, f"{names.AGENT_MOUNT_PATH}/"],
+        "volumeMounts": [{"name": names.AGENT_NAME, "mountPath": names.AGENT_MOUNT_PATH}],
+        "resources": {"requests": _RESOURCES, "limits": _RESOURCES},
+        "securityContext": _security_context(spec),
+    }
+
+
+def _security_context(spec: Json) -> Json:
+    """Write that of an init container; a user is named only where the pod says root, which the kubelet would refuse."""
     security: Json = {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
@@ -219,12 +308,4 @@ def _init_container(spec: Json, agent: AgentImage) -> Json:
     }
     if (spec.get("securityContext") or {}).get("runAsUser") == _ROOT:
         security["runAsUser"] = _NOBODY
-    return {
-        "name": names.AGENT_NAME,
-        "image": agent.name,
-        "imagePullPolicy": agent.pull_policy,
-        "command": ["cp", names.AGENT_IN_IMAGE, f"{names.AGENT_MOUNT_PATH}/"],
-        "volumeMounts": [{"name": names.AGENT_NAME, "mountPath": names.AGENT_MOUNT_PATH}],
-        "resources": {"requests": _RESOURCES, "limits": _RESOURCES},
-        "securityContext": security,
-    }
+    return security

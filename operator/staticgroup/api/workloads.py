@@ -3,11 +3,14 @@
 The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are
 rolled) stands here once; everything else is read from an object into one `core.workload.WorkloadView`.
 Sources: StatefulSet of apps/v1; updateIdentity (from 1.7) and controllerKind of OpenKruise; StrimziPodSetSpec,
-StrimziPodSetStatus, StrimziPodSetController and Labels of Strimzi.
+StrimziPodSetStatus, StrimziPodSetController and Labels of Strimzi; RolloutSpec and createDesiredReplicaSet of Argo
+Rollouts.
 """
 
 from dataclasses import dataclass
 from typing import Final
+
+from . import names
 
 NAMED_DIGITS_MAX: Final = 9
 """Digits of an ordinal that the injection reads out of a pod's name."""
@@ -23,6 +26,8 @@ class WorkloadKind:
     indexes_pods: Its controller labels each pod with its ordinal (KEP-4017); else the pod's name alone tells it.
     provider: What to install where it is not served.
     chart_value: Which chart value lets the operator read it and gives its pods ids.
+    has_slots: Its pods get slots, because their names do not come back.
+    hash_label: Of such a kind: the label of a pod that ends the name of its ReplicaSet, `<workload>-<hash>`.
     """
 
     kind: str
@@ -32,6 +37,8 @@ class WorkloadKind:
     indexes_pods: bool
     provider: str
     chart_value: str
+    has_slots: bool = False
+    hash_label: str = ""
 
     @property
     def api_versions(self) -> tuple[str, ...]:
@@ -55,7 +62,14 @@ STRIMZI_POD_SET: Final = WorkloadKind(
 DEPLOYMENT: Final = WorkloadKind(
     kind="Deployment", group="apps", versions=("v1",), plural="deployments", indexes_pods=False,
     provider="Kubernetes", chart_value="workloads.deployments",
+    has_slots=True, hash_label=names.POD_TEMPLATE_HASH_LABEL,
 )  # fmt: skip
-WORKLOAD_KINDS: Final = (STATEFUL_SET, ADVANCED_STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT)
+ARGO_ROLLOUT: Final = WorkloadKind(
+    kind="Rollout", group="argoproj.io", versions=("v1alpha1",), plural="rollouts", indexes_pods=False,
+    provider="Argo Rollouts with its CustomResourceDefinitions", chart_value="workloads.argoRollouts",
+    has_slots=True, hash_label=names.ROLLOUT_HASH_LABEL,
+)  # fmt: skip
+WORKLOAD_KINDS: Final = (STATEFUL_SET, ADVANCED_STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT, ARGO_ROLLOUT)
+SLOT_KINDS: Final = tuple(known for known in WORKLOAD_KINDS if known.has_slots)
 KIND_OF: Final = {(known.group, known.kind): known for known in WORKLOAD_KINDS}
 """By group and name of the kind; the API server refuses a workloadRef of any other."""

@@ -61,6 +61,10 @@ def _world(spec: Json, status: Json) -> Iterator[str]:
     if timeout:
         why = f": {timeout['why']}" if timeout.get("why") else ""
         yield f"Session timeout: {timeout.get('summary', 'unknown')}, from {timeout.get('source', 'unknown')}{why}."
+    slots = status.get("slots")
+    if slots:
+        yield f"Slots: {slots.get('held')} held, {slots.get('kept')} kept for pods to come."
+        yield from (f"  {each}" for each in (*(slots.get("pods") or ()), *(slots.get("waiting") or ())))
 
 
 def injected_by(method: str) -> str:

@@ -19,7 +19,7 @@ from ..api.resources.status import IssueKind
 from .evidence.chain import KnownPod, PodState
 from .findings import Finding, Subject
 from .group import GroupType, GroupView, MemberView
-from .ids.naming import is_scope_refused, ordinal_of_pod
+from .ids.naming import is_scope_refused, ordinal_of_pod, seat_name
 from .members.carriers import UNATTRIBUTED, UNSEEN, Attribution
 from .protocols import protocol_of, role_of
 from .seats import OVERDUE_AFTER_S, Seat
@@ -171,7 +171,7 @@ def pods_unseen(c: Candidate) -> Hit | None:
     just_gone = sum(
         not i.object_present
         and c.now_s - i.since_s < STATUS_BEHIND_S
-        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None
+        and ordinal_of_pod(c.spec.workload_ref.name, seat_name(i, c.snapshot.scope)) is not None
         for i in c.snapshot.known
     )
     if workload is None or workload.status_replicas <= len(c.snapshot.pods) + just_gone:
@@ -262,7 +262,7 @@ def _until_ended(c: Candidate, pod: KnownPod | None, sentence: str) -> Hit:
     """Hold until a pod has ended that may hold the member, and say what to do where it does not end by itself."""
     if pod is None or _is_ending(c, pod):
         return Hit(Guard.POD_ENDING, sentence, requeue_after_s=5.0)
-    ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
+    ordinal = ordinal_of_pod(c.spec.workload_ref.name, seat_name(pod, c.snapshot.scope))
     is_here = pod.namespace == c.snapshot.namespace
     if is_here and ordinal is not None and c.snapshot.workload is not None and c.snapshot.workload.wants(ordinal):
         return Hit(Guard.POD_ENDING, sentence, remedies.give_up_id(pod.namespace, pod.pod_name), 5.0, is_lasting=True)
@@ -287,7 +287,7 @@ def _is_ending(c: Candidate, pod: KnownPod) -> bool:
     if pod.is_deleting:
         return True
     workload, since_s = c.snapshot.workload, c.seat.memory.departed_since_s
-    ordinal = ordinal_of_pod(c.spec.workload_ref.name, pod.pod_name)
+    ordinal = ordinal_of_pod(c.spec.workload_ref.name, seat_name(pod, c.snapshot.scope))
     if ordinal is None or pod.namespace != c.snapshot.namespace:
         return False
     is_soon = since_s is None or c.now_s - since_s < OVERDUE_AFTER_S

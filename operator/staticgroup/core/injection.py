@@ -26,7 +26,7 @@ from .evidence.chain import PodState
 from .findings import Obstacle
 from .group import GroupView
 from .ids.first_issue import obstacle_to_first_ids
-from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of
+from .ids.naming import drawn_scope, ordinal_of_pod, scheme_of, seat_name
 from .ids.overlap import shared_by_two_ordinals
 from .snapshot import History, Injected, Snapshot
 from .workload import JavaOptions, WorkloadView, consumer_container
@@ -84,7 +84,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     """
     before = history.injected
     chosen = injector(policy_served=snapshot.policy_served, webhook_served=snapshot.webhook_served)
-    verdict, message = _verdict(spec, chosen)
+    verdict, message = _verdict(spec, chosen, snapshot)
     method = (chosen if verdict is InjectionVerdict.ACTIVE else InjectedMethod.NONE).value
     if before is None and not (snapshot.watch and snapshot.cluster_uid):
         message = "the pod watch is not complete yet"
@@ -104,6 +104,7 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     templates = tuple(t for t in dict.fromkeys(templates) if t != template)
     is_other = before is None or before.id_template != template
     unfit = _ambiguous(spec, history, template) or _one_too_many(template, templates)
+    unfit = unfit or _without_ordinal(spec, template)
     scheme = None
     with suppress(AmbiguousIdentityError):  # nothing is decided about such ids
         scheme = scheme_of(spec, template)
@@ -197,6 +198,14 @@ def _refused(spec: StaticGroupSpec, history: History, method: str, message: str)
     return InjectionPlan(injected=kept, templates=history.templates, verdict=InjectionVerdict.INVALID, message=message)
 
 
+def _without_ordinal(spec: StaticGroupSpec, template: str) -> str:
+    """Say why a template makes no id of a Deployment's slot; "" where it does, and for other workloads."""
+    if not spec.workload_ref.known_kind.has_slots or "{ordinal}" not in template:
+        return ""
+    kind = spec.workload_ref.kind
+    return f"the pods of a {kind} have no {{ordinal}}; in spec.idTemplate take {{podName}}, which stands for the slot"
+
+
 def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
     """Say that a template gives a pod an id that an earlier one gave to another pod and so fences it; "" if not."""
     before = history.injected
@@ -235,7 +244,7 @@ def _carried_by_another(scheme: IdScheme, snapshot: Snapshot) -> str:
     As after a template that is remembered no more, which gave web-2 what this one gives to web-21.
     """
     for pod in snapshot.pods:
-        own = ordinal_of_pod(scheme.workload_name, pod.pod_name)
+        own = ordinal_of_pod(scheme.workload_name, seat_name(pod, snapshot.scope))
         for each in sorted(pod.instance_ids) if pod.state is PodState.LIVE else ():
             made = scheme.ordinal_of(each)
             if made is not None and made != own:
@@ -263,13 +272,15 @@ def _first_watch(spec: StaticGroupSpec, snapshot: Snapshot, history: History, sc
     return "" if is_carried else snapshot.watch
 
 
-def _verdict(spec: StaticGroupSpec, method: InjectedMethod) -> tuple[InjectionVerdict, str]:
+def _verdict(spec: StaticGroupSpec, method: InjectedMethod, snapshot: Snapshot) -> tuple[InjectionVerdict, str]:
     """Say whether ids are injected, and why not."""
     if spec.client.type is ClientType.OWN:
         message = "client.type is Own: the application brings its ids, they are verified only"
         return InjectionVerdict.OFF_BY_USER, message
     if spec.mode is not Mode.MANAGE:
         return InjectionVerdict.OBSERVE_ONLY, f"nothing is injected in mode {spec.mode.value}"
+    if snapshot.slot_obstacle:
+        return InjectionVerdict.NOT_SERVED, f"New pods get no id: {snapshot.slot_obstacle}"
     if method is InjectedMethod.NONE:
         return InjectionVerdict.NOT_SERVED, _NOT_SERVED
     return InjectionVerdict.ACTIVE, ""

@@ -18,12 +18,13 @@ from .guards import Candidate, first_hit
 from .ids.naming import HeldSeat, Naming, is_scope_refused, without_retired
 from .ids.own_ids import OwnIds, own_ids
 from .ids.suffixes import SuffixMismatch, suffix_mismatch
-from .injection import InjectionPlan
+from .injection import InjectionPlan, InjectionVerdict
 from .issuance import Issuance, issue
 from .members.memory import Members, described, settle_s, with_living, without_ended
 from .protocols import CONNECT_ROLE, protocol_of, role_of
 from .releases import Crash, Release, ReleaseGuard, find_crashes, may_be_read, plan_releases, with_crashes, with_reads
 from .seats import Seat, SeatTable, Standing, build_seat_table, holders_of, pods_without_id
+from .slots.deployment import SlotPlan, plan_slots
 from .snapshot import History, Snapshot
 from .timeouts.group_config import GroupConfigWrite
 from .timeouts.in_force import TimeoutPlan, plan_timeouts
@@ -86,6 +87,7 @@ class Plan:
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     load: what the workers of a Connect cluster hold; None of other groups, and where it is not known.
     topics: topics that nobody reads, and whether the group is rebalanced for them.
+    slots: what the next notes for the pods of a Deployment say.
     is_stuck: the group has been rebalancing for longer than that takes.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     own_ids: foreign members that are of our pods, under ids of the application's own; None when there are none.
@@ -103,6 +105,7 @@ class Plan:
     own_ids: OwnIds | None = None
     load: ConnectLoad | None = None
     topics: TopicPlan = field(default_factory=TopicPlan)
+    slots: SlotPlan = field(default_factory=SlotPlan)
     is_stuck: bool = False
     naming: Naming | None = None
     identity_error: str = ""
@@ -209,6 +212,10 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     if naming is None or expected is None:
         return base
     base = replace(base, naming=naming, pods_without_id=pods_without_id(naming, expected, snapshot.pods))
+    has_slots = snapshot.workload is not None and snapshot.workload.rollout is not None
+    if has_slots and issuance.injection.verdict is InjectionVerdict.ACTIVE:
+        slots = plan_slots(snapshot, found.history.members, naming, now_s)
+        base = replace(base, slots=slots, requeue_after_s=slots.requeue_after_s or STEADY_REQUEUE_S)
     if found.table is None or isinstance(group, KafkaProblem):
         return base
 
@@ -249,6 +256,7 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
         requeue_after_s=min(
             _requeue_after_s(table, (*kept, *locked_out), history, acting, base.timeout),
             topics.requeue_after_s or STEADY_REQUEUE_S,
+            base.requeue_after_s,
         ),
     )
 
@@ -327,6 +335,8 @@ def _why(c: Candidate) -> str:
         return f"workload gone or scaled to zero, ordinal {ordinal} ended"
     if workload.wants(ordinal):
         return f"ordinal {ordinal} has another id"
+    if workload.rollout is not None:
+        return f"no pod takes over slot {workload.name}-{ordinal}, whose pod has ended"
     if workload.listed is not None:
         return f"pod {workload.name}-{ordinal} is not wanted any more, ordinal {ordinal} ended"
     return f"scaled to {workload.start}..{workload.start + workload.replicas - 1}, ordinal {ordinal} ended"

@@ -41,7 +41,7 @@ from .guards import (
     suspended,
     unscoped,
 )
-from .ids.naming import Naming, is_scope_refused
+from .ids.naming import Naming, is_scope_refused, seat_name
 from .protocols import protocol_of, role_of
 from .seats import Seat, Standing, holders_of
 from .snapshot import NOTHING_REMEMBERED, CrashRecord, History, SeatMemory, Snapshot
@@ -133,7 +133,7 @@ def find_crashes(
     """
     by = protocol_of(group).released_by
     live = (pod for pod in snapshot.pods if pod.state is PodState.LIVE)
-    pods = {pod.pod_name: pod for pod in live if any(each.end is not None for each in pod.ends)}
+    pods = {seat_name(pod, naming.scope): pod for pod in live if any(each.end is not None for each in pod.ends)}
     if not pods or by is None or not role_of(spec).may_be_in(group):
         return ()
     held, session_s = holders_of(group), _session_s(snapshot, group)
@@ -148,7 +148,8 @@ def find_crashes(
         crash = Crash(
             seat=Seat(
                 key=key, ordinal=naming.ordinals_of(key)[0], pod_name=pod.pod_name,
-                pod_names=naming.pod_names_of(key), standing=Standing.LOCKED_OUT, holders=tuple(members),
+                pod_names=(pod.pod_name,) if pod.slots else naming.pod_names_of(key),
+                standing=Standing.LOCKED_OUT, holders=tuple(members),
                 memory=history.seats.get(key, NOTHING_REMEMBERED),
             ),
             member=members[0], group=group, spec=spec,

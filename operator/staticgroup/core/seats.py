@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from .evidence.chain import KnownPod, PodState
 from .group import GroupType, GroupView, MemberView
-from .ids.naming import Naming
+from .ids.naming import Naming, seat_name
 from .protocols import CONSUMER_ROLE, Role
 from .snapshot import (
     NOTHING_REMEMBERED,
@@ -67,7 +67,7 @@ class Seat:
     Parameters
     ----------
     key: the id that its holder shows. ordinal: -1 for the memory of an id that no template makes any more.
-    pod_name: of the pod that would carry the id; "" likewise.
+    pod_name: of the pod that would carry the id, or of its slot while no pod has that; "" likewise.
     pod_names: of a departed or crashed seat, all pods that may hold the id by any template; `pod_name` is the first.
     holders: described members that hold it; the broker allows one, more is a reading on which nothing is decided.
     memory: as of this reading.
@@ -195,10 +195,18 @@ def pods_without_id(naming: Naming, expected: Mapping[str, int], pods: Sequence[
     wanted: dict[str, set[str]] = {}
     for key, ordinal in expected.items():
         wanted.setdefault(f"{naming.schemes[0].workload_name}-{ordinal}", set()).add(key)
-    live = (p for p in pods if p.state is PodState.LIVE and not p.is_deleting)
-    lacking = (p for p in live if not wanted.get(p.pod_name, set()) <= p.instance_ids)
-    lacking = (p for p in lacking if not naming.is_brought or any(map(naming.is_own, p.instance_ids)))
-    return tuple(p for p in lacking if not wanted[p.pod_name] <= naming.expand(p).instance_ids)
+    live = ((seat_name(p, naming.scope), p) for p in pods if p.state is PodState.LIVE and not p.is_deleting)
+    lacking = ((name, p) for name, p in live if not wanted.get(name, set()) <= p.instance_ids)
+    lacking = ((name, p) for name, p in lacking if not naming.is_brought or any(map(naming.is_own, p.instance_ids)))
+    found = tuple(p for name, p in lacking if not wanted[name] <= naming.expand(p).instance_ids)
+    return (*found, *(p for p in pods if p.slots and _began_without_slot(p, naming.scope)))
+
+
+def _began_without_slot(pod: KnownPod, scope: str) -> bool:
+    """Return True for a pod of a Deployment that waited in vain, and runs as a dynamic member."""
+    slot = pod.slot_of(scope)
+    is_live = pod.state is PodState.LIVE and not pod.is_deleting
+    return is_live and slot is not None and slot.has_started and not slot.given
 
 
 class _Reading:
@@ -208,7 +216,7 @@ class _Reading:
         self.group, self.snapshot, self.history, self.now_s = group, snapshot, history, now_s
         self._member_ids = {m.member_id for m in group.members}
         live = [pod for pod in snapshot.pods if pod.state is PodState.LIVE]
-        self._by_name = {pod.pod_name: pod for pod in live}
+        self._by_name = {seat_name(pod, snapshot.scope): pod for pod in live}
         moments = (moment for pod in live for moment in (pod.created_at_s, pod.ready_since_s))
         self._news_s = max((moment for moment in moments if moment is not None), default=0.0)
         self._settled_uids = {
@@ -218,9 +226,9 @@ class _Reading:
             for i in pod.instance_ids
         }
 
-    def wanted(self, key: str, ordinal: int, pod_name: str, holders: Sequence[MemberView]) -> Seat:
-        """Return a seat that the workload calls for; a removal of before is forgotten."""
-        before = self.history.seats.get(key, NOTHING_REMEMBERED)
+    def wanted(self, key: str, ordinal: int, name: str, holders: Sequence[MemberView]) -> Seat:
+        """Return a seat that the workload calls for, by its pod's name or slot; a removal of before is forgotten."""
+        pod, before = self._by_name.get(name), self.history.seats.get(key, NOTHING_REMEMBERED)
         sightings = self._sightings(key, before, holders)
         absent_since_s = None if holders else self.now_s if before.absent_since_s is None else before.absent_since_s
         memory = SeatMemory(
@@ -228,19 +236,21 @@ class _Reading:
             absent_since_s=absent_since_s,
             release=self._settled(before.release, holders),
             crash=next((before.crash for m in holders if before.crash and before.crash.member_id == m.member_id), None),
-            replaced=self._replaced(key, pod_name, before, holders),
+            replaced=self._replaced(key, pod, before, holders),
         )
-        standing = self._standing(key, pod_name, holders, memory)
-        holding = tuple(holders)
+        standing = self._standing(key, pod, holders, memory)
+        holding, pod_name = tuple(holders), pod.pod_name if pod is not None else name
         return Seat(key=key, ordinal=ordinal, pod_name=pod_name, standing=standing, holders=holding, memory=memory)
 
-    def _standing(self, key: str, pod_name: str, holders: Sequence[MemberView], memory: SeatMemory) -> Standing:
+    def _standing(
+        self, key: str, pod: KnownPod | None, holders: Sequence[MemberView], memory: SeatMemory
+    ) -> Standing:
         """Tell how a wanted seat stands.
 
         Where pods are made one after the other, a seat waits for its pod as long as others become Ready. A client that
         was refused before its predecessor was released may never ask again (librdkafka).
         """
-        pod, absent_since_s = self._by_name.get(pod_name), memory.absent_since_s
+        absent_since_s = memory.absent_since_s
         if holders:
             is_refused = memory.release is not None and memory.release.member_id == holders[0].member_id
             is_late = pod is not None and self._ready_for_s(pod) >= MISSING_AFTER_READY_S
@@ -312,10 +322,10 @@ class _Reading:
         return sightings
 
     def _replaced(
-        self, key: str, pod_name: str, before: SeatMemory, holders: Sequence[MemberView]
+        self, key: str, pod: KnownPod | None, before: SeatMemory, holders: Sequence[MemberView]
     ) -> tuple[str, float, int] | None:
         """Note that another member replaced the one that was seen, beside a pod that was Ready before that already."""
-        pod, uid = self._by_name.get(pod_name), self._settled_uids.get(key)
+        uid = self._settled_uids.get(key)
         if not holders or pod is None or pod.uid != uid or pod.ready_since_s is None:
             return None
         member_ids = [m.member_id for m in holders]

@@ -87,6 +87,9 @@ class Snapshot:
     settle_least_s: the shortest silence of a suspect after which it is dropped for members to come, seconds.
     partitions: how many partitions each subscribed topic has, but those that do not exist, or may not be described;
         None where that is not known, or nobody's subscription is.
+    scope: of the ids that are issued; "" before the first ones.
+    watch_no: which watch this process has of the pods, see `PodBook`.
+    slot_obstacle: why no pod of a Deployment can be given an id, a sentence without a full stop; "" where it can.
     is_word_refused: the ClusterKafkaConnection accepts no claim of the user that ids are theirs alone, neither by
         `assumeExclusive` nor by a scope that was not drawn for their StaticGroup.
     """
@@ -122,6 +125,9 @@ class Snapshot:
     settle_least_s: float = SETTLE_MIN_S
     is_word_refused: bool = False
     partitions: Mapping[str, int] | None = None
+    scope: str = ""
+    watch_no: int = 0
+    slot_obstacle: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

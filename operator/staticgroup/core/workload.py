@@ -1,7 +1,8 @@
 """What the workload object says, reduced to what the decisions need, whatever its kind.
 
 A StatefulSet wants a range of ordinals, in which OpenKruise's may have holes, a StrimziPodSet those of the pods that it
-lists, which may have holes too. What a kind does not say is never assumed (`api.workloads.WorkloadKind`).
+lists, which may have holes too, and a Deployment the numbers of the slots that its pods have or will take over
+(`core.slots`). What a kind does not say is never assumed (`api.workloads.WorkloadKind`).
 
 The Kafka client is often not in the first container: charts put proxies and exporters there, and meshes that start
 their proxy first do (Istio's holdApplicationUntilProxyStarts). So its container is chosen by name.
@@ -18,6 +19,7 @@ from typing import Final
 
 from ..api.injection import env_entries
 from ..api.resources.client import Client
+from ..api.schema import INT32_MAX
 from ..api.workloads import STATEFUL_SET, WorkloadKind
 
 RUNS_MAX: Final = 256
@@ -65,18 +67,49 @@ class ContainerBudget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rollout:
+    """How a Deployment, or a Rollout of Argo, replaces its pods.
+
+    Parameters
+    ----------
+    max_unavailable: how many of the wanted pods may be lacking meanwhile, as resolved.
+    max_unavailable_text: the same as it is written.
+    is_recreate: all pods end before the first new one begins.
+    is_paused: it replaces none now, beside those for which new ones have come already.
+    min_ready_s: a pod counts as available once it is Ready for so long, seconds.
+    begins_beside: new pods may begin beside as many old ones as are wanted: another colour, or steps with a surge.
+    path: the fields that decide all this.
+    """
+
+    max_unavailable: int = 1
+    max_unavailable_text: str = ""
+    is_recreate: bool = False
+    is_paused: bool = False
+    min_ready_s: int = 0
+    begins_beside: bool = False
+    path: str = "spec.strategy.rollingUpdate"
+
+    @property
+    def ends_before_it_begins(self) -> bool:
+        """True where pods end before those that replace them are Ready."""
+        return not self.begins_beside and (self.is_recreate or self.max_unavailable > 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorkloadView:
     """One workload as read.
 
     Parameters
     ----------
-    listed: ordinals of the pods that it wants, ascending and without repetition; None where they are a range.
+    listed: ordinals of the pods that it wants, ascending and without repetition; None where they are a range. Of a
+        Deployment: the numbers of its slots, see `core.slots.deployment.with_slots`.
     replicas: how many pods it wants.
     start: spec.ordinals.start; ordinals are [start, start + replicas), unless pods are listed: then the lowest of them.
     partition: spec.updateStrategy.rollingUpdate.partition, an index counted from `start`.
     is_orphaning: it is being deleted with the `orphan` finalizer, so its pods live on.
     termination_grace_s: terminationGracePeriodSeconds of the template.
     agent_names: paths of what the template itself calls as the agent's volume and init container are called.
+    rollout: of a kind whose pods get slots; None of any other.
     """
 
     namespace: str
@@ -101,6 +134,7 @@ class WorkloadView:
     containers: tuple[ContainerBudget, ...] = ()
     init_container_count: int = 0
     agent_names: tuple[str, ...] = ()
+    rollout: Rollout | None = None
 
     @property
     def runs(self) -> tuple[range, ...]:
@@ -119,6 +153,8 @@ class WorkloadView:
     @property
     def reach(self) -> tuple[range, ...]:
         """Ordinals that include all wanted ones, as few ranges: a long list with holes must stay cheap to remember."""
+        if self.rollout is not None:  # any number may be one
+            return (range(INT32_MAX + 1),)
         if self.listed is None or len(self.listed) <= RUNS_MAX:
             return self.runs
         return (range(self.listed[0], self.listed[-1] + 1),)

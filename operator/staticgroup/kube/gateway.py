@@ -24,21 +24,35 @@ from ..api.names import (
     VERSION,
 )
 from ..api.resources.staticgroup import WorkloadRef
-from ..api.workloads import ADVANCED_STATEFUL_SET, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+from ..api.workloads import ADVANCED_STATEFUL_SET, ARGO_ROLLOUT, DEPLOYMENT, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+from ..core.evidence.chain import KnownPod
 from ..core.evidence.pod import NodeView, PodVersion
 from ..core.workload import WorkloadView
 from .event_poster import EventPoster, Involved
 from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
-from .translate import MalformedObject, advanced_set_view, node_view, pod_set_view, pod_version, workload_view
+from .translate import (
+    MalformedObject,
+    advanced_set_view,
+    deployment_view,
+    node_view,
+    pod_set_view,
+    pod_version,
+    rollout_view,
+    workload_view,
+)
+from .translate.rollouts import deployment_of
 from .transport import (
     APPLY_PATCH,
+    DEPLOYMENTS,
+    MERGE_PATCH,
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
     SECRETS,
+    VALIDATING_POLICIES,
     Json,
     Resource,
     Transport,
@@ -49,7 +63,10 @@ _KINDS = {
     KAFKA_CONNECTION_PLURAL: KAFKA_CONNECTION_KIND,
     CLUSTER_KAFKA_CONNECTION_PLURAL: CLUSTER_KAFKA_CONNECTION_KIND,
 }
-_VIEWS = {STATEFUL_SET: workload_view, ADVANCED_STATEFUL_SET: advanced_set_view, STRIMZI_POD_SET: pod_set_view}
+_VIEWS = {
+    STATEFUL_SET: workload_view, ADVANCED_STATEFUL_SET: advanced_set_view, STRIMZI_POD_SET: pod_set_view,
+    DEPLOYMENT: deployment_view, ARGO_ROLLOUT: rollout_view,
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,12 +112,17 @@ class KubeGateway:
         raw = await self._transport.call("get", resource, namespace=namespace, name=ref.name)
         if isinstance(raw, KubeProblem):
             return await self._missing(kind, resource, namespace) if raw.kind is KubeProblemKind.NOT_FOUND else raw
+        if kind is ARGO_ROLLOUT and (referred := deployment_of(raw)):
+            source = await self._transport.call("get", DEPLOYMENTS, namespace=namespace, name=referred)
+            if isinstance(source, KubeProblem):
+                return source
+            raw = raw | {"spec": raw["spec"] | {"template": (source.get("spec") or {}).get("template")}}
         view = _VIEWS[kind](raw)
         return _malformed(view, resource, namespace) if isinstance(view, MalformedObject) else view
 
     async def _missing(self, kind: WorkloadKind, resource: Resource, namespace: str) -> KubeProblem | None:
         """Return None where the API server serves a kind, of which it does not have an object; else what it lacks."""
-        if kind is STATEFUL_SET:
+        if kind.group == STATEFUL_SET.group:
             return None
         served = await self._transport.call_path("get", f"/apis/{resource.group}/{resource.version}", "discovery")
         if isinstance(served, KubeProblem) and served.kind is not KubeProblemKind.NOT_FOUND:
@@ -134,6 +156,15 @@ class KubeGateway:
         if isinstance(version, MalformedObject):
             return _malformed(version, PODS, namespace)
         return PodRead(resource_version=int(resource_version), version=version)
+
+    async def write_note(self, pod: KnownPod, annotation: str, text: str) -> KubeProblem | None:
+        """Write one annotation of a pod over the version that is known; CONFLICT when it is another one by now."""
+        bound = {"uid": pod.uid, "resourceVersion": str(pod.resource_version), "annotations": {annotation: text}}
+        answer = await self._transport.call(
+            "patch", PODS, namespace=pod.namespace, name=pod.pod_name, body={"metadata": bound},
+            query={"fieldManager": FIELD_MANAGER}, content_type=MERGE_PATCH,
+        )
+        return answer if isinstance(answer, KubeProblem) else None
 
     async def read_node(self, name: str) -> NodeView | KubeProblem | None:
         """Read a Node consistently; None when it does not exist."""
@@ -227,7 +258,14 @@ class KubeGateway:
 
     async def has_policy(self, name: str) -> bool | KubeProblem:
         """True when a MutatingAdmissionPolicy of that name is served and installed."""
-        answer = await self._transport.call("get", MUTATING_POLICIES, name=name)
+        return await self._exists(MUTATING_POLICIES, name)
+
+    async def has_fence(self, name: str) -> bool | KubeProblem:
+        """True when a ValidatingAdmissionPolicy of that name is served and installed."""
+        return await self._exists(VALIDATING_POLICIES, name)
+
+    async def _exists(self, resource: Resource, name: str) -> bool | KubeProblem:
+        answer = await self._transport.call("get", resource, name=name)
         if isinstance(answer, KubeProblem):
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer
         return True

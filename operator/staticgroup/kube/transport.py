@@ -74,11 +74,13 @@ PODS: Final = Resource(group="", version="v1", plural="pods")
 NODES: Final = Resource(group="", version="v1", plural="nodes")
 NAMESPACES: Final = Resource(group="", version="v1", plural="namespaces")
 SECRETS: Final = Resource(group="", version="v1", plural="secrets")
+DEPLOYMENTS: Final = Resource(group="apps", version="v1", plural="deployments")
 STATEFULSETS: Final = Resource(group="apps", version="v1", plural="statefulsets")
 LEASES: Final = Resource(group="coordination.k8s.io", version="v1", plural="leases")
 EVENTS: Final = Resource(group="events.k8s.io", version="v1", plural="events")
 _ADMISSION: Final = "admissionregistration.k8s.io"
 MUTATING_POLICIES: Final = Resource(group=_ADMISSION, version="v1", plural="mutatingadmissionpolicies")
+VALIDATING_POLICIES: Final = Resource(group=_ADMISSION, version="v1", plural="validatingadmissionpolicies")
 MUTATING_WEBHOOKS: Final = Resource(group=_ADMISSION, version="v1", plural="mutatingwebhookconfigurations")
 
 Json = dict[str, Any]

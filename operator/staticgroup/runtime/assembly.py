@@ -116,6 +116,7 @@ class Assembly:
             self.kube,
             policy_name=settings.policy_name,
             webhook_name=settings.webhook_name,
+            slots_name=settings.slots_name if settings.deployments else "",
             is_outage=lambda: self.outage.is_on,
             on_change=self.listener.request_all_rounds,
         )
@@ -180,6 +181,8 @@ class Assembly:
             cluster_uid="",
             policy_served=lambda: self.injection.policy_served,
             webhook_served=lambda: self.injection.webhook_served,
+            slots_policy_served=lambda: self.injection.slots_policy_served,
+            fence_served=lambda: self.injection.fence_served,
             now_s=sources.now_s,
             monotonic_s=sources.monotonic_s,
             recommendations=self.recommendations,
@@ -189,6 +192,7 @@ class Assembly:
             clock_ahead_s=clock_ahead_s,
         )
         executor = Executor(
+            kube=self.kube,
             kafka=self.kafka,
             stores=self.stores,
             connections=self.connections,

@@ -7,7 +7,7 @@ unknown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
@@ -16,12 +16,19 @@ from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOu
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
+from ..core.slots.deployment import SlotNote
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
+from ..kube.gateway import KubeGateway
+from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections, may_use
 from .memory.memory import Memory
 from .narrator import Narrator
 from .stores import Stores
+
+NOTES_AT_ONCE = 20
+"""Requests of one round that are under way at a time."""
+_PASSING = (KubeProblemKind.CONFLICT, KubeProblemKind.UNAVAILABLE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -34,6 +41,7 @@ class Executor:
     now_s: seconds since the Unix epoch.
     """
 
+    kube: KubeGateway
     kafka: KioGateway
     stores: Stores
     connections: Connections
@@ -64,6 +72,27 @@ class Executor:
         if decided.topics.action is not None:
             executed, decided = await self._rebalance(group, settings, decided.topics.action, executed, decided, memory)
         return executed, decided
+
+    async def hand_out(self, group: StaticGroup, spec: StaticGroupSpec, notes: Sequence[SlotNote]) -> bool:
+        """Write the notes for pods of a Deployment.
+
+        Returns
+        -------
+        False when one is worth another try soon: its pod is another version by now, or the API server was away.
+        """
+        if spec.mode is not Mode.MANAGE:
+            return True
+        written: list[SlotNote] = []
+        problems: list[KubeProblem] = []
+        for first in range(0, len(notes), NOTES_AT_ONCE):
+            if not self.may_write() or not self._is_current(group):
+                break
+            some = notes[first : first + NOTES_AT_ONCE]
+            answers = await asyncio.gather(*(self.kube.write_note(n.pod, n.annotation, n.text) for n in some))
+            written += [note for note, problem in zip(some, answers, strict=True) if problem is None]
+            problems += [problem for problem in answers if problem is not None]
+        await self.narrator.notes(group, written, problems, self.now_s())
+        return not any(problem.kind in _PASSING for problem in problems)
 
     async def _rebalance(
         self, group: StaticGroup, settings: ConnectionSettings, action: Rebalance, executed: Executed, decided: Plan,

@@ -22,6 +22,7 @@ from ..core.members.memory import SETTLE_MIN_S, Sight, watch_under
 from ..core.members.node_gone import NodeLifecycle
 from ..core.plan import Survey, survey
 from ..core.seats import Seat
+from ..core.slots.deployment import slot_obstacle, slot_pods, with_slots
 from ..core.snapshot import Evidence, FreshRead, Snapshot
 from ..core.timeouts.desired import Advice
 from ..core.workload import WorkloadView
@@ -86,6 +87,8 @@ class Gatherer:
     cluster_uid: str
     policy_served: Callable[[], bool]
     webhook_served: Callable[[], bool]
+    slots_policy_served: Callable[[], bool] = lambda: False
+    fence_served: Callable[[], bool] = lambda: False
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     recommendations: AdvicePort | None = None
@@ -153,7 +156,7 @@ class Gatherer:
         fresh: dict[str, FreshRead] = {}
         if found.reads:
             workload, fresh = await self._read_afresh(group, spec, found, seen)
-            seen = self._with_rivals(self._with_pods(spec, replace(seen, workload=workload), naming))
+            seen = self._with_rivals(spec, self._with_pods(spec, replace(seen, workload=workload), naming))
 
         # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
         chains = {s.key: self._chain(naming, seen.namespace, s) for s in found.judged if naming}
@@ -183,7 +186,9 @@ class Gatherer:
         is_silent = isinstance(described.group, KafkaProblem)  # then it is not asked again in the same round
         bounds = memory.bounds if is_silent else await self._bounds(settings, spec, memory)
         found = await self._workload(namespace, spec.workload_ref)
-        workload = None if isinstance(found, KubeProblem) else found
+        kind = spec.workload_ref.known_kind
+        scope = memory.history.injected.scope if memory.history.injected is not None else ""
+        workload = None if isinstance(found, KubeProblem) else self._with_slots(found, spec, scope)
         created_at = group.metadata.creation_timestamp
         seen = Snapshot(
             namespace=namespace,
@@ -203,15 +208,30 @@ class Gatherer:
             cluster_uid=self.cluster_uid,
             advice=self._advice(spec, namespace),
             is_word_refused=not may_be_exclusive(self.stores, group),
+            scope=scope,
+            slot_obstacle=slot_obstacle(kind, self.nodes.oldest(), self.fence_served()) if kind.has_slots else "",
         )
-        return self._with_rivals(self._with_pods(spec, seen, memory.naming_of(spec)))
+        return self._with_rivals(spec, self._with_pods(spec, seen, memory.naming_of(spec)))
 
     def _with_pods(self, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming | None) -> Snapshot:
         """Add the pods as the watch shows them now."""
-        known = self.pods.of_workload(snapshot.namespace, spec.workload_ref.name)
-        return replace(snapshot, known=known, pods=_present(spec.workload_ref.name, naming, known))
+        known = self._known(spec, snapshot.namespace)
+        pods = _present(spec.workload_ref.name, naming, known)
+        return replace(snapshot, known=known, pods=pods, watch_no=self.pods.watch_no)
 
-    def _with_rivals(self, snapshot: Snapshot) -> Snapshot:
+    def _known(self, spec: StaticGroupSpec, namespace: str) -> tuple[KnownPod, ...]:
+        """Return the pods of a workload that were seen; only those of a Deployment have slots."""
+        is_slotted, found = _is_slotted(spec), self.pods.of_workload(namespace, spec.workload_ref.name)
+        return tuple(pod for pod in found if bool(pod.slots) is is_slotted)
+
+    def _with_slots(self, view: WorkloadView | None, spec: StaticGroupSpec, scope: str) -> WorkloadView | None:
+        """Add the slots that a Deployment wants, as the watch shows its pods now."""
+        if view is None or view.rollout is None:
+            return view
+        known = self._known(spec, view.namespace)
+        return with_slots(view, slot_pods(known, scope, self.pods.watch_no, self.now_s()))
+
+    def _with_rivals(self, spec: StaticGroupSpec, snapshot: Snapshot) -> Snapshot:
         """Say who else asks for the same, and who injects, as it is by now."""
         rivals = rivals_of(self.stores, self.pods, (snapshot.namespace, snapshot.name))
         return replace(
@@ -221,7 +241,7 @@ class Gatherer:
             collisions=rivals.collisions,
             asked_by_others_ms=rivals.asked_by_others_ms,
             unheard=rivals.unheard,
-            policy_served=self.policy_served(),
+            policy_served=(self.slots_policy_served if _is_slotted(spec) else self.policy_served)(),
             webhook_served=self.webhook_served(),
         )
 
@@ -239,7 +259,7 @@ class Gatherer:
             pods=self.pods, nodes=self.nodes, lifecycle=self.lifecycle, read_node=self.kube.read_node,
             clock_ahead_s=self.clock_ahead_s,
             may_be_of=lambda i: naming.has_scope(i)
-            or may_share_group(self.stores, group, i.namespace, i.pod_name.rpartition("-")[0]),
+            or may_share_group(self.stores, group, i.namespace, i.workload_name),
         )
         return await gatherer.gather(
             group.metadata.namespace, naming, described.group, memory.history.members,
@@ -298,6 +318,7 @@ class Gatherer:
         shown = dict(zip(names, await asyncio.gather(*(self.kube.read_pod(namespace, n) for n in names)), strict=True))
         versions = [r.resource_version for r in shown.values() if not isinstance(r, KubeProblem)]
         passed = bool(versions) and await self._barrier(namespace, versions, position)
+        workload = self._with_slots(workload, spec, seen.scope)
         wanted = wanted_by(naming, workload)
         fresh: dict[str, FreshRead] = {}
         for seat in found.reads:
@@ -359,12 +380,17 @@ class Gatherer:
         return pod is None or (place.may_be_held_by(pod) and not place.shows_another(pod))
 
 
+def _is_slotted(spec: StaticGroupSpec) -> bool:
+    return spec.workload_ref.known_kind.has_slots
+
+
 def _present(workload_name: str, naming: Naming | None, known: Sequence[KnownPod]) -> tuple[KnownPod, ...]:
     """Return the pods that exist, by name, with every id that their clients make of what they carry.
 
     Only those called `<workload_name>-<ordinal>`: a copy such as `web-debug` is no pod of the StatefulSet and must not
-    stand for one that is not visible.
+    stand for one that is not visible. Pods of a Deployment have slots, or wait for one.
     """
-    ours = (p for p in known if p.object_present and ordinal_of_pod(workload_name, p.pod_name) is not None)
+    here = (p for p in known if p.object_present)
+    ours = (p for p in here if p.slots or ordinal_of_pod(workload_name, p.pod_name) is not None)
     present = sorted(ours, key=lambda p: p.pod_name)
     return tuple(naming.expand(p) if naming else p for p in present)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Protocol
 
+from ..core.evidence.chain import KnownPod
 from ..core.evidence.pod import PodVersion
 from ..kube.nodes.store import NodeStore
 from ..kube.pods.store import PodStore, PodStoreHooks
@@ -60,7 +61,7 @@ class Listener:
         """Return what the pod store calls."""
         return PodStoreHooks(
             node_of=self._parts.nodes.node_of,
-            is_managed=lambda namespace, name: bool(self._stores.groups_of_workload(namespace, _workload_of(name))),
+            is_managed=lambda namespace, name: bool(self._stores.groups_of_workload(namespace, name)),
             on_change=self._pod_changed,
             on_end=self._pod_ended,
             on_gap=lambda reason: self._parts.metrics.watch_gaps.inc(),
@@ -144,18 +145,20 @@ class Listener:
         if self._parts.journal is not None:
             self._parts.journal.pod_seen(version)
 
-    def _pod_changed(self, namespace: str, owner_name: str, pod_name: str) -> None:
+    def _pod_changed(self, pod: KnownPod) -> None:
         if self._parts.journal is not None:
-            self._parts.journal.pod_changed(namespace, pod_name, self._parts.pods)
-        self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name))
+            self._parts.journal.pod_changed(pod.namespace, pod.pod_name, self._parts.pods)
+        # A claim that the watch has shown may be fulfilled.
+        is_urgent = any(slot.is_waiting and slot.claimed for slot in pod.slots)
+        self._request_rounds(self._groups_of_pod(pod), at_once=is_urgent)
 
-    def _pod_ended(self, namespace: str, owner_name: str, pod_name: str) -> None:
+    def _pod_ended(self, pod: KnownPod) -> None:
         """Ask for a round at once: a pod's object proves its end better than its absence, and it may soon be back."""
-        self._request_rounds(self._groups_of_pod(namespace, owner_name, pod_name), at_once=True)
+        self._request_rounds(self._groups_of_pod(pod), at_once=True)
 
-    def _groups_of_pod(self, namespace: str, owner_name: str, pod_name: str) -> frozenset[Key]:
-        names = {owner_name, _workload_of(pod_name)}
-        return frozenset(key for name in names for key in self._stores.groups_of_workload(namespace, name))
+    def _groups_of_pod(self, pod: KnownPod) -> frozenset[Key]:
+        names = {pod.owner_name, pod.workload_name}
+        return frozenset(key for name in names for key in self._stores.groups_of_workload(pod.namespace, name))
 
     def node_changed(self, node_name: str) -> None:
         """Note that facts of a node are others now."""
@@ -189,7 +192,3 @@ class Listener:
 def _key_of(body: dict[str, Any]) -> Key:
     metadata = body.get("metadata") or {}
     return str(metadata.get("namespace", "")), str(metadata.get("name", ""))
-
-
-def _workload_of(pod_name: str) -> str:
-    return pod_name.rpartition("-")[0]

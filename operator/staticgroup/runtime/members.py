@@ -9,7 +9,7 @@ from ..api.resources.memory import SUSPECT_IDS_MAX
 from ..core.evidence.chain import KnownPod, PodState
 from ..core.evidence.pod import CLOCKS_APART_S, NodeView
 from ..core.group import GroupView, KafkaProblem, MemberView
-from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod
+from ..core.ids.naming import HeldSeat, Naming, ordinal_of_pod, seat_name
 from ..core.members.carriers import UNATTRIBUTED, UNSEEN, Suspect, pod_of
 from ..core.members.memory import Members, Sight, began_s, watch_under, without_ended
 from ..core.members.node_gone import NodeLifecycle, machine_of, may_be_gone
@@ -126,7 +126,8 @@ class SightGatherer:
         workload = naming.schemes[0].workload_name if naming.schemes else None
         for pod in self.pods.doubtful():
             own, is_near = naming.own_ids(pod), pod.namespace == namespace
-            is_seat = is_near and workload is not None and ordinal_of_pod(workload, pod.pod_name) is not None
+            name = seat_name(pod, naming.scope)
+            is_seat = is_near and workload is not None and ordinal_of_pod(workload, name) is not None
             newest_s = max(pod.created_at_s, pod.since_s + CLOCKS_APART_S)
             if not own and not pod.object_present and newest_s < ids_since_s:
                 continue  # a container reads its environment from the object, which was gone before the ids were made

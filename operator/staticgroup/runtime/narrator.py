@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..api import names
@@ -16,9 +17,12 @@ from ..core.group import KafkaProblem, LeaveOutcome, RebalanceOutcome, ReleaseOu
 from ..core.outcomes import Executed
 from ..core.plan import Plan
 from ..core.releases import Release
+from ..core.slots.deployment import SlotNote
+from ..core.slots.hand_out import Step
 from ..core.timeouts.group_config import GroupConfigWrite
 from ..kube.event_poster import Involved
 from ..kube.gateway import KubeGateway
+from ..kube.problem import KubeProblem, KubeProblemKind
 from .memory.pace import StatusRefusal
 from .process.metrics import Metrics
 from .work_queue import Key
@@ -89,6 +93,26 @@ class Narrator:
                     f"LeaveGroup for {removal.entry.instance_id} was refused: "
                     f"READ on Group '{group.spec.group_id}' is missing",
                 )
+
+    async def notes(
+        self, group: StaticGroup, notes: Iterable[SlotNote], problems: Iterable[KubeProblem], now_s: float
+    ) -> None:
+        """Audit the notes that were written, log refusals, and post one Event for the pods that were given slots."""
+        refused = {p.message for p in problems if p.kind in (KubeProblemKind.FORBIDDEN, KubeProblemKind.INVALID)}
+        for message in sorted(refused):
+            log.warning("slot note refused", extra={"staticgroup": group.metadata.name, "problem": message})
+        given = []
+        for note in notes:
+            _audit(group, "slot note", pod=note.pod.pod_name, uid=note.pod.uid, note=note.text)
+            shown = note.pod.slot_of(note.annotation.rpartition("-")[2])
+            if note.step not in (Step.GIVE, Step.OWN) or shown is None or shown.given:
+                continue
+            outcome = "passed_on" if note.step is Step.GIVE else "own"
+            self.metrics.slot_wait_seconds.labels(outcome).observe(max(0.0, now_s - shown.changed_s))
+            after = f", after {note.last.pod_name}" if note.last is not None else ", which nobody had before"
+            given.append(f"{note.pod.pod_name} has slot {note.slot}{after}")
+        if given:
+            await self._post(group, "Normal", "SlotsGiven", "; ".join(given))
 
     def released(self, group: StaticGroup, release: Release, outcome: ReleaseOutcome, now_s: float) -> None:
         """Count and audit the coordinator's answer to a temporary leave, with the evidence that allowed it."""
@@ -161,6 +185,7 @@ class Narrator:
             members={(kind,): count for kind, count in members.items()},
             held={(guard,): count for guard, count in Counter(h.reason for h in decided.held).items()},
             suspects={(): len(decided.history.members.suspects)},
+            slot_wait={} if decided.slots.longest_wait_s is None else {(): decided.slots.longest_wait_s},
             **_of_conditions(after),
         )
 

@@ -116,6 +116,8 @@ class Reconciler:
             memory.history = last.inputs.history  # the same, by which the next look knows it
             return self._skip_plan(key, memory, revision, last, began_s, started_s)
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
+        notes = decided.slots.notes
+        are_written = not notes or await self.executor.hand_out(group, spec, notes)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:
@@ -126,14 +128,14 @@ class Reconciler:
         if key not in self.stores.groups:
             return await self._unusable(key)  # deleted meanwhile: the gauges that this round set go with it
         is_unread = isinstance(snapshot.group, KafkaProblem) or bool(snapshot.workload_problem)
-        has_changed = not written or is_unread or memory.status is not before
+        has_changed = not written or is_unread or memory.status is not before or bool(decided.slots.waiting)
         self._cache_plan(key, memory, inputs, snapshot, decided, started_s, has_changed=has_changed)
         self.metrics.round_seconds.observe(self.monotonic_s() - started_s)
         is_late = not written and memory.refusal is None and memory.waits_until_s(self.monotonic_s()) is not None
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
-        requeue_after_s = RACE_REQUEUE_S if retry else min(waits)
+        requeue_after_s = RACE_REQUEUE_S if retry or not are_written else min(waits)
         if written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, math.inf if is_unread else requeue_after_s)

@@ -167,6 +167,8 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Obstacle, 
 
 def _makes_the_same_ids(mine: StaticGroup, other: StaticGroup) -> bool:
     """Return True when every pod gets one id from both, by whatever its clients append in each group."""
+    if mine.spec.workload_ref.known_kind.has_slots:  # each gives a pod a slot of its own
+        return False
     template = resolved_template(mine)
     is_unscoped = "{scope}" not in mine.spec.template  # a scope is of one StaticGroup, once it is drawn
     is_one = is_unscoped and template is not None and template == resolved_template(other)

@@ -170,7 +170,7 @@ FIXED_IDS = tuple(
         ),
         (
             "id of a ConfigMap taken for fixed",
-            ('is_fixed = reference.get("fieldPath") in', 'is_fixed = not reference or reference.get("fieldPath") in'),
+            ('is_fixed = file in files or reference.get("fieldPath") in', 'is_fixed = not reference or file in files or reference.get("fieldPath") in'),
         ),
         (
             "id composed of what can be edited taken for fixed",

@@ -29,6 +29,10 @@ INJECTORS = tuple(
             "copy that has a number given the id of the pod whose label it keeps",
             ("return ordinal if (metadata.get(\"labels\") or {}).get(names.POD_INDEX_LABEL) == ordinal else None", "return (metadata.get(\"labels\") or {}).get(names.POD_INDEX_LABEL)"),
         ),
+        ("pod of any ReplicaSet given a slot", ('"ReplicaSet", f"{name}-{pod_hash}")', '"ReplicaSet", owner.get("name"))')),
+        ("pod whose label is another's given a slot", ("    return pod_hash is not None and found ==", "    return True or found ==")),
+        ("slot injected twice", (" or is_taken or is_windows", " or is_windows")),
+        ("slot injected in part", ("waiter.name and keyed and has_all", "waiter.name and keyed")),
     )
 )
 

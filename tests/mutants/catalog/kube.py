@@ -15,7 +15,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("comparison with a LIST finds nothing", _STREAM, GAPS, ("        if contradiction:\n", "        if False:\n")),
     ("pod that cannot be read passed over", _STREAM, GAPS, ("            return Gap(reason=f\"the pod watch sent a pod whose", "            return None and Gap(reason=f\"the pod watch sent a pod whose")),
     ("history that is gone asked for again", _STREAM, GAPS, ("return _expired(position) if stream.kind is KubeProblemKind.GONE else None", "return None")),
-    ("what never ran known over a gap", _STORE, GAPS, ("        self._book.is_resumed = False\n        self.gap_count", "        self.gap_count")),
+    ("what never ran known over a gap", _STORE, GAPS, ("        self._book.is_resumed = False\n        self._book.watch_no", "        self._book.watch_no")),
     # what a LIST does not show
     ("pod that a LIST does not show left alive", _STREAM, GAPS, ("        self.position = listing.resource_version\n        self._store.take_absent(self.scope, listing)\n", "        self.position = listing.resource_version\n")),
     ("LIST ends what was seen after it", _BOOK, BOOK, ("pod.object_present and pod.resource_version <= resource_version and", "pod.object_present and")),
@@ -48,7 +48,7 @@ _WATCHED: tuple[tuple[str, str, tuple[str, ...], tuple[str, str]], ...] = (
     ("namespace does not go on from the position of all", _POSITION, POSITION, ("self.scopes.get(scope) or self.scopes.get(\"\")", "self.scopes.get(scope)")),
     # back in time
     ("certificate survives a pod that lives again", _BOOK, RESTORES, ("state=PodState.LIVE, certificate=None, resource_version=-1,", "resource_version=-1,")),
-    ("what never ran known of a pod that lives again", _BOOK, ("tests/unit/kube/pods/test_everyday_ends.py",), ("                from_birth=False, runs_known=False,\n", "")),
+    ("what never ran known of a pod that lives again", _BOOK, ("tests/unit/kube/pods/test_everyday_ends.py",), ("from_birth=False, runs_known=False, alive_under", "alive_under")),
     ("deletion in the version that was seen before overlooked", _BOOK, BOOK, (" and version.resource_version == before.resource_version and after.object_present:", " and False:")),
     ("binding that was taken back believed", _BOOK, BOOK, ("            before = replace(before, has_lost_run=True)\n", "            pass\n")),
     ("pod that lives again begins no new watch", _STORE, RESTORES, ("        if change.is_back:\n", "        if False:\n")),

@@ -39,11 +39,11 @@ OTHER_IDS = ("tests/unit/runtime/test_other_ids.py",)
 HOLDING = tuple(
     mutant(name, "core/ids/naming.py", MEMBERS, change)
     for name, change in (
-        ("copy of an id under another name cannot hold it", ("            return True\n        return pod.namespace", "            pass\n        return pod.namespace")),
+        ("copy of an id under another name cannot hold it", ("            return True\n        name = seat", "            pass\n        name = seat")),
         ("what a client appends to is not carried", ("return self.naming.carried_as(self.instance_id)", "return frozenset((self.instance_id,))")),
         ("namesake of another namespace holds the id", ("return pod.namespace == self.namespace and ", "return ")),
-        ("pod of another name holds the id", ("return pod.namespace == self.namespace and pod.pod_name in self.pod_names", "return pod.namespace == self.namespace")),
-        ("pod of the name that carries another id cannot hold this one", ("and pod.pod_name in self.pod_names", "and pod.pod_name in self.pod_names and not (isinstance(pod, KnownPod) and self.shows_another(pod))")),
+        ("pod of another name holds the id", ("return pod.namespace == self.namespace and name in self.pod_names", "return pod.namespace == self.namespace")),
+        ("pod of the name that carries another id cannot hold this one", ("and name in self.pod_names", "and name in self.pod_names and not (isinstance(pod, KnownPod) and self.shows_another(pod))")),
         ("ids that can be edited are fixed", ("pod.ids_are_fixed and ", "")),
         ("fixed id of somebody else tells that a pod holds none of ours", (" and any(map(self.naming.is_own, ids))", "")),
         ("client of a fixed id appends nothing", (" or any(may_become(i, self.instance_id) for i in ids)", "")),
@@ -143,7 +143,7 @@ RETURNED = (
     mutant("ids of earlier templates are as old as those of now", "core/ids/naming.py", OTHER_IDS, ("(s for s in self.schemes if not self.scope", "(s for s in self.schemes[:1] if not self.scope")),
     mutant("what is appended to ids without a scope makes no others", "core/ids/naming.py", OTHER_IDS, ("(s.template, *s.env_suffixes, \"\", *s.suffixes)", "(s.template, \"\")")),
     mutant("crash of a container that is not to have the id released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if given.isdisjoint(run.container for run in c.runs):\n", "    if False:\n")),
-    mutant("pod of an application with ids of its own blamed for what it shows", "core/seats.py", OTHER_IDS, ("(p for p in lacking if not naming.is_brought or any", "(p for p in lacking if True or any")),
+    mutant("pod of an application with ids of its own blamed for what it shows", "core/seats.py", OTHER_IDS, ("((name, p) for name, p in lacking if not naming.is_brought or any", "((name, p) for name, p in lacking if True or any")),
     mutant("suspects that were silent under other ids forgotten", "core/members/memory.py", OTHER_IDS, ("taken_in=frozenset() if is_other else members.taken_in", "taken_in=members.taken_in")),
     mutant("crash beside an id of the application's own released", "core/releases.py", ("tests/unit/core/test_releases.py",), ("    if c.spec.client.type is ClientType.OWN:\n", "    if False:\n")),
     mutant("ids without a scope taken for new", "core/injection.py", PLAN, ('    if "{scope}" not in spec.template or ', "    if ")),

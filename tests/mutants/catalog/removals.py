@@ -32,13 +32,13 @@ GUARDS = (
         "copy of a pod stands for one that is not visible",
         "runtime/gather.py",
         SENTENCES,
-        (" and ordinal_of_pod(workload_name, p.pod_name) is not None)", ")"),
+        ("p.slots or ordinal_of_pod(workload_name, p.pod_name) is not None", "True"),
     ),
     mutant(
         "copy of a pod that has just gone stands for one that is not visible",
         "core/guards.py",
         SENTENCES,
-        ("        and ordinal_of_pod(c.spec.workload_ref.name, i.pod_name) is not None\n", ""),
+        ("        and ordinal_of_pod(c.spec.workload_ref.name, seat_name(i, c.snapshot.scope)) is not None\n", ""),
     ),
     mutant(
         "workload that is being deleted waits no longer than a scale-down",

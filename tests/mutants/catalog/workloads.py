@@ -91,7 +91,7 @@ WORKLOADS = tuple(
             "api/rendering.py",
             ("tests/unit/runtime/webhook/test_review.py",),
             "pod of one StatefulSet given the id of another of its name",
-            ('(served_by == ref.get("apiVersion", "apps/v1") if is_set', "(True if is_set"),
+            ('            served_by == ref.get("apiVersion", "apps/v1")\n            if is_set', "            True\n            if is_set"),
         ),
         (
             "kafka/login/tokens.py",

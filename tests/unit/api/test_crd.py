@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import Field
 
-from staticgroup.api import crd, policy
+from staticgroup.api import crd, names, policy, slot_policy
 from staticgroup.api.schema import ApiModel
 from support.manifests import refused
 
@@ -164,7 +164,20 @@ def test_the_shipped_policy_never_keeps_a_pod_from_starting() -> None:
 
 def test_the_policy_writes_no_object_literal_by_json_patch() -> None:
     """A list of nothing but Object literals makes the API server of 1.36 panic, whatever failurePolicy says."""
-    body = policy.admission_policy()["spec"]
-    patches = [each["jsonPatch"]["expression"] for each in body["mutations"] if each["patchType"] == "JSONPatch"]
-    assert len(patches) == 2
-    assert not any("Object." in text for text in (*patches, *(each["expression"] for each in body["variables"])))
+    for body, count in ((policy.admission_policy()["spec"], 2), (slot_policy.slot_policy()["spec"], 1)):
+        patches = [each["jsonPatch"]["expression"] for each in body["mutations"] if each["patchType"] == "JSONPatch"]
+        assert len(patches) == count
+        assert not any("Object." in text for text in (*patches, *(each["expression"] for each in body["variables"])))
+
+
+def test_the_shipped_policies_of_slots_give_nothing_and_let_nobody_write_before_an_installation_fills_them_in() -> None:
+    shipped = list(yaml.safe_load_all((REPOSITORY / crd.SLOT_POLICIES_PATH).read_text(encoding="utf-8")))
+    assert shipped == [
+        slot_policy.slot_policy(), policy.policy_binding(name=names.SLOTS_NAME),
+        slot_policy.fence(), slot_policy.fence_binding(),
+    ]  # fmt: skip
+    injecting, _, fence, binding = (each["spec"] for each in shipped)
+    empty = {each["name"] for spec in (injecting, fence) for each in spec["variables"] if each["expression"] == "''"}
+    assert empty == {"slotImage", "operator"}
+    assert (injecting["failurePolicy"], fence["failurePolicy"]) == ("Ignore", "Fail")
+    assert binding["validationActions"] == ["Deny"]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from staticgroup.api import remedies
-from staticgroup.api.workloads import STRIMZI_POD_SET
+from staticgroup.api.workloads import ARGO_ROLLOUT, STRIMZI_POD_SET
 
 PRODUCT = Path(remedies.__file__).parents[1]
 REMEDIES = (
@@ -40,6 +40,7 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         remedies.give_ids("shop", "web"),
         remedies.bring_agent("shop", "web"),
         remedies.bring_agent("shop", "connect-connect", STRIMZI_POD_SET),
+        remedies.give_ids("shop", "web", ARGO_ROLLOUT),
         remedies.APPLY_CRDS,
     ]
     assert [text.rpartition(": ")[2] for text in texts] == [
@@ -49,5 +50,6 @@ def test_a_command_ends_its_advice_so_that_it_can_be_copied() -> None:
         "kubectl -n shop rollout restart statefulset/web",
         "kubectl -n shop rollout restart statefulset/web",
         "kubectl -n shop annotate strimzipodsets connect-connect strimzi.io/manual-rolling-update=true",
+        "kubectl argo rollouts -n shop restart web",
         "kubectl staticgroup crds | kubectl apply -f -",
     ]

@@ -183,3 +183,102 @@ def test_a_pod_is_meant_by_a_name_and_a_label_of_one_ordinal(metadata: Json, is_
     pod = a_pod()
     pod["metadata"] = {key: value for key, value in (pod["metadata"] | metadata).items() if value is not None}
     assert is_meant(pod, a_group(injected()), InjectedMethod.POLICY) is is_ours
+
+
+WAITER = AgentImage(name="registry.example/waiter:1", pull_policy="Always")
+SLOT = f"{names.SLOT_NAME}-{SCOPE}"
+HASH = "6d4b75cb6d"
+
+
+def of_a_file(container: str = "", name: str = "KAFKA_GROUP_INSTANCE_ID", suffix: str = "") -> Json:
+    value = f"%s.{SCOPE}{suffix}"
+    return {"container": container, "name": name, "annotation": ID + suffix, "key": name, "value": value}
+
+
+def slots(*env: Json) -> Json:
+    timeout = {"container": "", "name": "KAFKA_SESSION_TIMEOUT_MS", "annotation": TIMEOUT}
+    return injected() | {"env": [*(env or (of_a_file(),)), timeout]}
+
+
+def a_replicas_pod(**spec: Any) -> Json:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": f"web-{HASH}", "uid": "u", "controller": True}
+    labels = {names.POD_TEMPLATE_HASH_LABEL: HASH}
+    metadata = {"generateName": f"web-{HASH}-", "namespace": "prod", "labels": labels, "ownerReferences": [owner]}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app"}]} | spec}
+
+
+OF_WEB = {"workloadRef": {"kind": "Deployment", "name": "web"}}
+
+
+def test_a_deployments_pod_waits_behind_its_other_init_containers_and_reads_the_file() -> None:
+    own = [{"name": "OWN", "value": "1"}, {"name": "KAFKA_GROUP_INSTANCE_ID", "value": "mine"}]
+    before = a_replicas_pod(
+        containers=[{"name": "app", "image": "app", "env": own}], initContainers=[{"name": "init", "image": "i"}],
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )  # fmt: skip
+    kept = copy.deepcopy(before)
+    pod = rendered(before, slots(), IMAGE, WAITER)
+    assert before == kept
+    assert pod["metadata"]["annotations"] == {TIMEOUT: "45000"}
+    assert [c["name"] for c in pod["spec"]["initContainers"]] == ["init", SLOT]
+    waiter = pod["spec"]["initContainers"][1]
+    assert (waiter["image"], waiter["args"]) == (WAITER.name, [f"KAFKA_GROUP_INSTANCE_ID=%s.{SCOPE}"])
+    assert waiter["env"] == [{"name": names.SLOT_WORKLOAD_VARIABLE, "value": "web"}]
+    assert [v["name"] for v in pod["spec"]["volumes"]] == ["data", SLOT, f"{SLOT}-in"]
+    env = pod["spec"]["containers"][0]["env"]
+    assert [e["name"] for e in env] == ["KAFKA_GROUP_INSTANCE_ID", "KAFKA_SESSION_TIMEOUT_MS", "OWN"]
+    file = {"volumeName": SLOT, "path": "env", "key": "KAFKA_GROUP_INSTANCE_ID", "optional": True}
+    assert env[0]["valueFrom"] == {"fileKeyRef": file}
+    assert rendered(pod, slots(), IMAGE, WAITER) == pod
+    assert patched(before, json_patch(before, pod)) == pod
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"volumes": [{"name": SLOT, "emptyDir": {}}]},
+        {"volumes": [{"name": f"{SLOT}-in", "emptyDir": {}}]},
+        {"initContainers": [{"name": SLOT, "image": "i"}]},
+        {"containers": [{"name": "app", "image": "app"}, {"name": SLOT, "image": "i"}]},
+        {"containers": [{"name": "side", "image": "app"}]},
+        {"os": {"name": "windows"}},
+    ],
+    ids=["volume", "other volume", "init container", "container", "a consumer's container is missing", "windows"],
+)
+def test_the_waiter_comes_whole_or_not_at_all(spec: Json) -> None:
+    status = slots(of_a_file("app"), of_a_file("app", "AUDIT_ID", "-audit"))
+    assert rendered(a_replicas_pod(), status, IMAGE, WAITER) != a_replicas_pod()
+    assert rendered(a_replicas_pod(**spec), status, IMAGE, WAITER) == a_replicas_pod(**spec)
+
+
+def test_without_the_waiters_image_a_deployments_pod_gets_nothing() -> None:
+    assert rendered(a_replicas_pod(), slots(), IMAGE) == a_replicas_pod()
+
+
+@pytest.mark.parametrize(
+    ("change", "is_ours"),
+    [
+        ({}, True),
+        ({"labels": {}}, False),
+        ({"labels": {names.POD_TEMPLATE_HASH_LABEL: "other"}}, False),
+        ({"name": f"webs-{HASH}"}, False),
+        ({"name": "web"}, False),
+        ({"kind": "StatefulSet"}, False),
+        ({"kind": "Deployment", "name": "web"}, False),
+        ({"apiVersion": "argoproj.io/v1alpha1"}, False),
+        ({"controller": False}, False),
+    ],
+)
+def test_a_deployments_pod_is_known_by_the_name_of_its_replica_set(change: Json, is_ours: bool) -> None:
+    pod = a_replicas_pod()
+    pod["metadata"] |= {key: change[key] for key in change if key == "labels"}
+    pod["metadata"]["ownerReferences"][0] |= {key: change[key] for key in change if key != "labels"}
+    assert is_meant(pod, a_group(slots(), **OF_WEB), InjectedMethod.POLICY) is is_ours
+
+
+def test_kinds_are_not_mixed_up() -> None:
+    """A StatefulSet may be called as a Deployment is, or as its ReplicaSet."""
+    of_db = a_group(slots(), workloadRef={"kind": "Deployment", "name": "db"})
+    assert not is_meant(a_pod(), of_db, InjectedMethod.POLICY)
+    for name in ("web", f"web-{HASH}"):
+        assert not is_meant(a_replicas_pod(), a_group(slots(), workloadRef={"name": name}), InjectedMethod.POLICY)

@@ -72,6 +72,8 @@ def entry(name: str = "X_INSTANCE_ID", **wish: Any) -> Json:
     return {"instanceIdName": name, "sessionTimeoutName": ""} | wish
 
 
+DEPLOYMENT = {"name": "web", "kind": "Deployment"}
+ROLLOUT = {"name": "web", "kind": "Rollout", "apiVersion": "argoproj.io/v1alpha1"}
 EDGES: dict[str, tuple[Json, str, str, Json]] = {
     "custom without variables": (
         client(type="Custom"), "spec.client.env", "add an entry", client(type="Custom", env=[entry("MY_NAME")]),
@@ -213,14 +215,50 @@ EDGES: dict[str, tuple[Json, str, str, Json]] = {
         client(type="Connect") | {"groupProtocol": "Consumer"}, "spec.groupProtocol",
         "set spec.groupProtocol to Auto or Classic", client(type="Connect") | {"groupProtocol": "Auto"},
     ),
-    "Deployment": (
-        {"workloadRef": {"name": "web", "kind": "Deployment"}}, "spec.workloadRef.kind", "migrate to a StatefulSet",
-        {"workloadRef": {"name": "web", "kind": "StatefulSet"}},
+    "ReplicaSet": (
+        {"workloadRef": {"name": "web", "kind": "ReplicaSet"}}, "spec.workloadRef.kind", "name the Deployment",
+        {"workloadRef": {"name": "web", "kind": "Deployment"}},
     ),
     "DaemonSet": (
         {"workloadRef": {"name": "web", "kind": "DaemonSet"}}, "spec.workloadRef.kind",
-        "must be StatefulSet or StrimziPodSet",
+        "must be StatefulSet, Deployment, Rollout or StrimziPodSet",
         {"workloadRef": {"name": "web", "kind": "StrimziPodSet", "apiVersion": "core.strimzi.io/v1"}},
+    ),
+    "Deployment of another API": (
+        {"workloadRef": DEPLOYMENT | {"apiVersion": "extensions/v1beta1"}}, "spec.workloadRef.apiVersion",
+        "must be apps/v1", {"workloadRef": DEPLOYMENT | {"apiVersion": "apps/v1"}},
+    ),
+    "Rollout of another API": (
+        {"workloadRef": ROLLOUT | {"apiVersion": "apps/v1"}}, "spec.workloadRef.apiVersion",
+        "must be argoproj.io/v1alpha1", {"workloadRef": ROLLOUT},
+    ),
+    "workers of a Rollout": (
+        client(type="Connect") | {"workloadRef": ROLLOUT}, "spec.client.type", "use a StatefulSet",
+        client(type="KafkaStreams") | {"workloadRef": ROLLOUT},
+    ),
+    "ordinals of a Rollout": (
+        {"workloadRef": ROLLOUT, "idTemplate": "{podName}-{ordinal}"}, "spec.idTemplate", "have no ordinal",
+        {"workloadRef": ROLLOUT, "idTemplate": "{groupName}-{podName}.{scope}"},
+    ),
+    "workers of a Deployment": (
+        client(type="Connect") | {"workloadRef": DEPLOYMENT}, "spec.client.type", "use a StatefulSet",
+        client(type="KafkaStreams") | {"workloadRef": DEPLOYMENT},
+    ),
+    "Debezium of a Deployment": (
+        client(type="Debezium") | {"workloadRef": DEPLOYMENT}, "spec.client.type", "workers need names that last",
+        client(type="Debezium"),
+    ),
+    "own ids in a Deployment": (
+        client(type="Own") | {"workloadRef": DEPLOYMENT}, "spec.client.type", "ids of its pods are injected",
+        client(type="SpringBoot", concurrency=3) | {"workloadRef": DEPLOYMENT},
+    ),
+    "ordinals of a Deployment": (
+        {"workloadRef": DEPLOYMENT, "idTemplate": "{podName}-{ordinal}"}, "spec.idTemplate", "have no ordinal",
+        {"workloadRef": DEPLOYMENT, "idTemplate": "{groupName}-{podName}.{scope}"},
+    ),
+    "a Deployment's template without the pod": (
+        {"workloadRef": DEPLOYMENT, "idTemplate": "{workloadName}-{ordinal}"}, "spec.idTemplate",
+        "must contain {podName} and not {ordinal}", {"idTemplate": "{workloadName}-{ordinal}"},
     ),
     "StatefulSet of another API": (
         {"workloadRef": {"name": "web", "apiVersion": "apps.kruise.io/v1alpha1"}}, "spec.workloadRef.apiVersion",

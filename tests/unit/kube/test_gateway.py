@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
+from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import KubeGateway, PodRead
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
@@ -17,6 +18,7 @@ from support.clock import Clock
 from support.fake_apiserver import FakeApiServer
 from support.narrowing import of_type
 from unit.kube.raw_objects import eventually, pod
+from unit.kube.raw_rollouts import argo_rollout
 
 GROUPS = "staticgroups.staticgroup.io"
 
@@ -53,6 +55,24 @@ async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: F
     assert kind_of(problem) is KubeProblemKind.FORBIDDEN
     assert isinstance(problem, KubeProblem)
     assert "get statefulsets.apps in namespace shop" in problem.message
+
+
+async def test_a_rollout_has_the_pod_template_of_the_deployment_that_it_names(
+    server: FakeApiServer, gateway: KubeGateway
+) -> None:
+    ref = WorkloadRef(name="web", kind="Rollout", api_version="argoproj.io/v1alpha1")
+    names = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "orders"}
+    raw = argo_rollout(workloadRef=names)
+    template = raw["spec"].pop("template")
+    server.put(raw, "rollouts.argoproj.io")
+    problem = of_type(KubeProblem, await gateway.read_workload("shop", ref))
+    assert (problem.kind, problem.resource) == (KubeProblemKind.NOT_FOUND, "deployments.apps"), "not that there is none"
+    server.put({"metadata": {"namespace": "shop", "name": "orders"}, "spec": {"template": template}}, "deployments.apps")
+    found = of_type(WorkloadView, await gateway.read_workload("shop", ref))
+    assert ([c.name for c in found.containers], found.termination_grace_s) == (["app"], 45)
+    server.put(argo_rollout(workloadRef=names | {"kind": "ReplicaSet"}, template=None), "rollouts.argoproj.io")
+    problem = of_type(KubeProblem, await gateway.read_workload("shop", ref))
+    assert "unreadable field spec.template" in problem.message
 
 
 async def test_unavailable_server_is_never_an_absent_object(server: FakeApiServer, gateway: KubeGateway) -> None:

@@ -73,6 +73,8 @@ class OperatorWorld:
         self.holding: Writer | None = None
         self.is_policy_served = True
         self.is_webhook_served = False
+        self.is_slots_policy_served = True
+        self.is_fence_served = True
         self.template = ""
         self.journal: Journal = []
         self.kafka = FakeKafka(journal=self.journal)
@@ -118,6 +120,8 @@ class OperatorWorld:
             cluster_uid="cluster-1",
             policy_served=lambda: self.is_policy_served,
             webhook_served=lambda: self.is_webhook_served,
+            slots_policy_served=lambda: self.is_slots_policy_served,
+            fence_served=lambda: self.is_fence_served,
             now_s=lambda: self.now_s,
             monotonic_s=lambda: self.now_s - self.stepped_s,
             settle_least_s=self.settle_s,
@@ -125,7 +129,7 @@ class OperatorWorld:
             clock_ahead_s=lambda: self.clock_ahead_s,
         )
         executor = Executor(
-            kafka=self.kafka, stores=self.stores, connections=self.connections, narrator=narrator,
+            kube=self.kube, kafka=self.kafka, stores=self.stores, connections=self.connections, narrator=narrator,
             may_write=lambda: self.is_holder, note_problem=gatherer.note_problem, now_s=lambda: self.now_s,
         )  # fmt: skip
         memories = Memories(

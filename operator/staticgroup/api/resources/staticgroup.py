@@ -1,4 +1,4 @@
-"""Describe the StaticGroup: one consumer group whose members are the pods of one StatefulSet.
+"""Describe the StaticGroup: one consumer group whose members are the pods of one workload.
 
 The one idea: the spec says what the user wants of a group and nothing about how it is reached; everything has a
 default that is safe for an unknown cluster, so the shortest useful object names a workload, a connection and a group.
@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from ..protocols import ProtocolChoice, RoleChoice
 from ..schema import ApiModel, DnsSubdomain, ObjectMeta, immutable, rule, ruled, rules
-from ..workloads import KIND_OF, WorkloadKind
+from ..workloads import KIND_OF, SLOT_KINDS, WorkloadKind
 from .client import WORKER_TYPES, Client, ClientType, names
 from .status import ReadableStatus
 
@@ -52,20 +52,30 @@ class WorkloadRef(ApiModel):
 
     model_config = ruled(
         rule(
-            "self.kind != 'Deployment' && self.kind != 'ReplicaSet'",
-            "spec.workloadRef.kind must be StatefulSet: a Deployment's pods have no ordinal, so no id could "
-            "outlive a restart; migrate to a StatefulSet, see docs/guide/migrate-deployment.md",
+            "self.kind != 'ReplicaSet'",
+            "spec.workloadRef.kind must not be ReplicaSet, which each change of a Deployment makes anew: name the "
+            "Deployment",
             field_path=".kind",
         ),
         rule(
-            "self.kind in ['StatefulSet', 'StrimziPodSet', 'Deployment', 'ReplicaSet']",
-            "spec.workloadRef.kind must be StatefulSet or StrimziPodSet: only their pods keep their name and ordinal "
-            "over a restart; for a KafkaConnect of Strimzi name its StrimziPodSet, <name>-connect",
+            "self.kind in ['StatefulSet', 'Deployment', 'Rollout', 'StrimziPodSet', 'ReplicaSet']",
+            "spec.workloadRef.kind must be StatefulSet, Deployment, Rollout or StrimziPodSet: the operator knows how "
+            "pods of these get ids; for a KafkaConnect of Strimzi name its StrimziPodSet, <name>-connect",
             field_path=".kind",
         ),
         rule(
             "self.kind != 'StatefulSet' || self.apiVersion in ['apps/v1', 'apps.kruise.io/v1beta1']",
             "spec.workloadRef.apiVersion must be apps/v1, or apps.kruise.io/v1beta1 for OpenKruise's StatefulSet",
+            field_path=".apiVersion",
+        ),
+        rule(
+            "self.kind != 'Deployment' || self.apiVersion == 'apps/v1'",
+            "spec.workloadRef.apiVersion must be apps/v1, the version that serves Deployment",
+            field_path=".apiVersion",
+        ),
+        rule(
+            "self.kind != 'Rollout' || self.apiVersion == 'argoproj.io/v1alpha1'",
+            "spec.workloadRef.apiVersion must be argoproj.io/v1alpha1, the version that serves Rollout",
             field_path=".apiVersion",
         ),
         rule(
@@ -85,13 +95,14 @@ class WorkloadRef(ApiModel):
     api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
         "apps/v1", description="API version of the workload. Default apps/v1; of a StrimziPodSet core.strimzi.io/v1 or "
         "core.strimzi.io/v1beta2, whichever the API server serves; of OpenKruise's StatefulSet apps.kruise.io/v1beta1 "
-        "(chart value workloads.kruise)."
+        "(chart value workloads.kruise); of a Rollout argoproj.io/v1alpha1."
     )
     kind: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
         "StatefulSet",
-        description="Kind of the workload: StatefulSet, or StrimziPodSet for the workers of Strimzi's KafkaConnect "
-        "(chart value workloads.strimzi). Default StatefulSet. Static membership needs pods whose name and ordinal "
-        "outlive a restart. Immutable.",
+        description="Kind of the workload: StatefulSet, whose pods keep name and id over a restart; Deployment, whose "
+        "pods wait in an init container for the id of a pod that has ended, or get a new one (chart value "
+        "workloads.deployments, Kubernetes 1.35); Rollout of Argo, likewise (workloads.argoRollouts); or StrimziPodSet "
+        "for the workers of Strimzi's KafkaConnect (chart value workloads.strimzi). Default StatefulSet. Immutable.",
         json_schema_extra=rules(immutable("spec.workloadRef.kind", _ANOTHER_WORKLOAD)),
     )
     name: DnsSubdomain = Field(
@@ -177,6 +188,8 @@ class SessionTimeout(ApiModel):
 
 
 _IS_WORKER: Final = f"self.client.type in {names(WORKER_TYPES)}"
+_HAS_SLOTS: Final = f"self.workloadRef.kind in {[known.kind for known in SLOT_KINDS]}"
+_OF_OWN_PODS: Final = names(WORKER_TYPES | {ClientType.OWN})
 _SPEAKS_STREAMS: Final = names((ClientType.KAFKA_STREAMS, ClientType.OWN))
 
 
@@ -214,6 +227,20 @@ class StaticGroupSpec(ApiModel):
             "Auto or Classic",
             field_path=".groupProtocol",
         ),
+        rule(
+            f"!({_HAS_SLOTS}) || !(self.client.type in {_OF_OWN_PODS})",
+            "spec.client.type must not be Connect, Debezium or Own when spec.workloadRef.kind is Deployment or "
+            "Rollout: workers need names that last, and ids of its pods are injected; use a StatefulSet, or another "
+            "spec.client.type",
+            field_path=".client.type",
+        ),
+        rule(
+            f"!({_HAS_SLOTS}) || !has(self.idTemplate) || "
+            "(self.idTemplate.contains('{podName}') && !self.idTemplate.contains('{ordinal}'))",
+            "spec.idTemplate must contain {podName} and not {ordinal} when spec.workloadRef.kind is Deployment or "
+            "Rollout, whose pods have no ordinal: {podName} is then the pod's slot, <workload>-<number>",
+            field_path=".idTemplate",
+        ),
     )
 
     mode: Mode = Field(
@@ -222,7 +249,7 @@ class StaticGroupSpec(ApiModel):
         "and nobody is removed; start with it to see what would be done. Suspended: nothing at all; the group is not "
         "even looked at.",
     )
-    workload_ref: WorkloadRef = Field(description="The StatefulSet whose pods are the members of the group.")
+    workload_ref: WorkloadRef = Field(description="The workload whose pods are the members of the group.")
     connection_ref: ConnectionRef = Field(description="The connection through which the group is reached.")
     group_id: Annotated[str, StringConstraints(min_length=1, max_length=249, pattern=_ONE_LINE)] = Field(
         description="group.id of the consumers or Connect workers (application.id for Kafka Streams), 1 to 249 "
@@ -244,7 +271,8 @@ class StaticGroupSpec(ApiModel):
         None,
         description="How the id of a pod is built. Placeholders: {podName}, {ordinal}, {namespace}, {workloadName}, "
         "{groupName} (the name of this StaticGroup) and {scope} (8 hex digits that are unique to this StaticGroup, "
-        "across clusters). Must contain {podName} or {ordinal}. Default {podName}.{scope}; with client.type Own "
+        "across clusters). Must contain {podName} or {ordinal}. Of a Deployment, {podName} is the pod's slot, which "
+        "passes from pod to pod, and {ordinal} does not exist. Default {podName}.{scope}; with client.type Own "
         "{podName}. Without {scope} departed members are removed only when assumeExclusive is true.",
         json_schema_extra=rules(
             rule(
@@ -301,7 +329,7 @@ class StaticGroupSpec(ApiModel):
 
 
 class StaticGroup(ApiModel):
-    """A StaticGroup makes the pods of a StatefulSet static members of a Kafka consumer group, safely."""
+    """A StaticGroup makes the pods of a StatefulSet or Deployment static members of a Kafka consumer group, safely."""
 
     api_version: Literal["staticgroup.io/v1alpha1"] = "staticgroup.io/v1alpha1"
     kind: Literal["StaticGroup"] = "StaticGroup"

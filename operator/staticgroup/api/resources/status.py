@@ -30,6 +30,7 @@ from .memory import PodName, ShortText, StatusMemory
 
 ISSUES_MAX: Final = 50
 CONNECT_WORKERS_MAX: Final = 50
+SLOTS_SHOWN_MAX: Final = 50
 
 
 class IssueKind(StrEnum):
@@ -168,6 +169,19 @@ class Connect(ApiModel):
     )
 
 
+class Slots(ApiModel):
+    """Report the slots of a Deployment's pods."""
+
+    held: Count = Field(description="Slots that pods have.")
+    kept: Count = Field(description="Slots of pods that end or have ended, kept for pods to come.")
+    pods: Annotated[list[ShortText], Field(max_length=SLOTS_SHOWN_MAX)] = Field(
+        [], description="The first 50 slots that pods have, each with its pod.", json_schema_extra=ATOMIC
+    )
+    waiting: Annotated[list[ShortText], Field(max_length=SLOTS_SHOWN_MAX)] = Field(
+        [], description="The first 50 pods that wait, each with what its next note does.", json_schema_extra=ATOMIC
+    )
+
+
 class StaticGroupStatus(ApiModel):
     """Report what the operator sees, did, and did not do."""
 
@@ -196,6 +210,7 @@ class StaticGroupStatus(ApiModel):
     session_timeout: SessionTimeoutStatus | None = Field(
         None, description="The session timeouts: in force, to come, recommended."
     )
+    slots: Slots | None = Field(None, description="The slots of a Deployment's pods; absent for other workloads.")
     connect: Connect | None = Field(
         None, description="What the workers of a Connect cluster hold; absent for other roles and before it was seen."
     )

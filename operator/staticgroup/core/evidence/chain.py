@@ -26,10 +26,11 @@ from .certificate import (
     RefusalReason,
     certify,
     certify_unbound,
+    is_terminal,
     kubelet_refusal,
     shows_lost_run,
 )
-from .pod import ContainerPhase, ContainerView, NodeView, PodVersion
+from .pod import ContainerPhase, ContainerView, NodeView, PodVersion, SlotView
 
 CLOCK_AHEAD_MAX_S: Final = 1.0
 """A time of a node may be so much later than the same moment by another clock; all of them are in whole seconds."""
@@ -103,6 +104,11 @@ class KnownPod:
     ended_no: which certificate of this process it got, counted from 1; 0 for one that no watch brought.
     owner_name: of the last controller that owned it; "" when none did.
     revision: its controller-revision-hash; "" when it has none.
+    is_owned: a controller owns it. is_over: its phase is terminal, certified or not.
+    ends_by_s: by when it ought to have ended, seconds since the Unix epoch; None while it is not being deleted.
+    slots: of a Deployment's pod, see `PodVersion`.
+    alive_under, ended_under: under which watch (`PodBook.watch_no`) it was shown last as not ended, and when the watch
+        brought its end, by which it had shown it alive; 0: under none of this process.
     """
 
     namespace: str
@@ -136,6 +142,21 @@ class KnownPod:
     ended_no: int = 0
     owner_name: str = ""
     revision: str = ""
+    is_owned: bool = True
+    is_over: bool = False
+    ends_by_s: float | None = None
+    slots: tuple[SlotView, ...] = ()
+    alive_under: int = 0
+    ended_under: int = 0
+
+    @property
+    def workload_name(self) -> str:
+        """Name of the workload whose pods are called so; of a Deployment's pod, what its init container says."""
+        return self.slots[0].workload_name if self.slots else self.pod_name.rpartition("-")[0]
+
+    def slot_of(self, scope: str) -> SlotView | None:
+        """Return what it shows of the slot that the StaticGroup of a scope gives it; None where that gives it none."""
+        return next((slot for slot in self.slots if slot.scope == scope), None)
 
 
 def fold(
@@ -186,6 +207,10 @@ def fold(
         shown_at_s=now_s if version.addresses and version.addresses != base.addresses else base.shown_at_s,
         owner_name=version.owner_name or base.owner_name,
         revision=version.revision,
+        is_owned=bool(version.owner_name),
+        is_over=is_terminal(version),
+        ends_by_s=_ends_by_s(version),
+        slots=_slots(base.slots, version.slots, now_s),
     )
     if seen.certificate is not None:
         return seen
@@ -198,6 +223,39 @@ def fold(
     return replace(
         seen, state=PodState.LIVE, refusal=verdict.clause, refusal_reason=verdict.reason.value, since_s=since_s
     )
+
+
+def _ends_by_s(version: PodVersion) -> float | None:
+    """Return by when a pod ought to have ended that is being deleted."""
+    asked_at_s = version.deletion_asked_at_s
+    return None if asked_at_s is None else asked_at_s + (version.deletion_grace_s or 0)
+
+
+def _slots(known: tuple[SlotView, ...], shown: tuple[SlotView, ...], now_s: float) -> tuple[SlotView, ...]:
+    """Return what a version shows of a pod's slots, with since when; a slot that was given is never taken back."""
+    if not shown:
+        return known
+    before = {slot.scope: slot for slot in known}
+    return tuple(_slot(before.get(slot.scope), slot, now_s) for slot in shown)
+
+
+def _slot(known: SlotView | None, shown: SlotView, now_s: float) -> SlotView:
+    if known is None:
+        return replace(shown, noted_s=now_s, changed_s=now_s)
+    shown = replace(shown, given=known.given or shown.given)
+    is_same_note = (shown.given, shown.claimed, shown.count) == (known.given, known.claimed, known.count)
+    is_same_state = (shown.is_waiting, shown.has_started) == (known.is_waiting, known.has_started)
+    return replace(
+        shown,
+        noted_s=known.noted_s if is_same_note else now_s,
+        changed_s=known.changed_s if is_same_state else now_s,
+    )
+
+
+def with_given(known: tuple[SlotView, ...], older: tuple[SlotView, ...]) -> tuple[SlotView, ...]:
+    """Add to a pod's slots what an older version shows as given."""
+    given = {slot.scope: slot.given for slot in older}
+    return tuple(replace(slot, given=slot.given or given.get(slot.scope, "")) for slot in known)
 
 
 @lru_cache(maxsize=1024)

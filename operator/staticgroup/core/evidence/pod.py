@@ -79,6 +79,39 @@ class ContainerView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SlotView:
+    """What a pod of a Deployment shows of the slot that one StaticGroup gives it (`core.slots`).
+
+    Parameters
+    ----------
+    scope: of the StaticGroup, 8 hex digits.
+    workload_name: of the Deployment, as the init container says that waits for the slot.
+    given: the slot that the operator's note gives this pod; "" for none.
+    claimed: the slot that the note says the pod waits for; "" likewise.
+    count: how many notes there were, as the note says.
+    is_waiting: the init container runs.
+    has_started: the init container has ended, so what comes after it may run.
+    noted_s: since when the note is as it is. changed_s: since when it waits, or does not. Both by the operator's clock,
+        seconds since the Unix epoch; 0.0 in a single version of a pod.
+    """
+
+    scope: str
+    workload_name: str
+    given: str = ""
+    claimed: str = ""
+    count: int = 0
+    is_waiting: bool = False
+    has_started: bool = False
+    noted_s: float = 0.0
+    changed_s: float = 0.0
+
+    @property
+    def shown(self) -> tuple[object, ...]:
+        """What decisions read but for times."""
+        return self.given, self.claimed, self.is_waiting, self.has_started
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PodVersion:
     """One version of one Pod object.
 
@@ -113,6 +146,7 @@ class PodVersion:
     session_timeouts_ms: every session.timeout.ms that it shows, in its environment or else its annotation, ascending;
         empty when it shows none.
     addresses: status.podIPs of a pod that has an address of its own; empty of one in its node's network.
+    slots: of a Deployment's pod, one for each StaticGroup that gives it one.
     """
 
     namespace: str
@@ -147,6 +181,7 @@ class PodVersion:
     ids_are_fixed: bool = False
     session_timeouts_ms: tuple[int, ...] = ()
     addresses: tuple[str, ...] = ()
+    slots: tuple[SlotView, ...] = ()
 
 
 CLOCKS_APART_S: Final = 10.0

@@ -24,6 +24,7 @@ from ..seats import Seat, SeatTable
 from ..snapshot import Snapshot
 from ..timeouts.in_force import seconds
 from . import Finding, Subject, counted
+from .slots import slots_pass_on
 from .workload import why_unknown
 
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
@@ -313,6 +314,10 @@ def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
     if plan.table is None:
         return _unlisted(kind, snapshot, plan)
     if left is None:
+        has_slots = snapshot.workload is not None and snapshot.workload.rollout is not None
+        slots = slots_pass_on(snapshot, plan) if has_slots else None
+        if slots is not None:
+            return slots
         sentence = "No member was seen to leave the group when its pod was stopped."
         return Finding(kind=kind, reason=Reason.MEMBERS_STAY, sentence=sentence)
     many = counted(left.count, "member has", "members have")

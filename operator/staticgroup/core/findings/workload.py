@@ -12,7 +12,7 @@ from ...api.resources.injected import InjectedMethod
 from ...api.resources.staticgroup import StaticGroupSpec
 from ...api.workloads import NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from ..evidence.chain import PodState
-from ..ids.naming import ordinal_of_pod
+from ..ids.naming import ordinal_of_pod, seat_name
 from ..injection import InjectionPlan, InjectionVerdict
 from ..plan import Plan
 from ..protocols import role_of
@@ -165,14 +165,15 @@ def _hindered(snapshot: Snapshot, injection: InjectionPlan) -> Finding | None:
 
 def _carriers(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> str:
     """Say how many pods carry the ids that were issued to them, where no expected pod lacks one."""
-    live = [(ordinal_of_pod(spec.workload_ref.name, p.pod_name), p) for p in snapshot.pods if p.state is PodState.LIVE]
+    live = [p for p in snapshot.pods if p.state is PodState.LIVE]
     if snapshot.workload is not None:
         wants = snapshot.workload.wants
         injected = plan.injection.injected if plan.injection is not None else None
         by = _BY.get(injected.method, "") if injected is not None else ""
-        carriers = sum(ordinal is not None and wants(ordinal) for ordinal, _ in live)
+        ordinals = (ordinal_of_pod(spec.workload_ref.name, seat_name(p, snapshot.scope)) for p in live)
+        carriers = sum(ordinal is not None and wants(ordinal) for ordinal in ordinals)
         return f"All {carriers} pods carry the id that was issued to them{by}"
-    carrying = sum(plan.naming is not None and plan.naming.gives(p) for _, p in live)
+    carrying = sum(plan.naming is not None and plan.naming.gives(p) for p in live)
     running = f"{carrying} pods still run with the id that was issued to them"
     return f"There is no {spec.workload_ref.kind}, so no pod is expected; {running}"
 
@@ -213,6 +214,8 @@ def _pods_without_id(snapshot: Snapshot, plan: Plan) -> Finding:
         )
     if plan.injection is not None and plan.injection.verdict is InjectionVerdict.OFF_BY_USER:
         cause = "client.type is Own, and they show another id"
+    if first.slots:
+        cause = "the operator did not answer them for 30 s when they started"
     if _has_own_id(plan, first.pod_name):
         cause = "they set ids of their own"
     others = _whose(plan)

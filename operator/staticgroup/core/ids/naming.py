@@ -90,16 +90,21 @@ class Naming:
         """
         made: set[str] = set()
         if self.is_brought and not pod.instance_ids and self.schemes:
-            pod = replace(pod, instance_ids=_given_to(self.schemes[0], pod) or frozenset())
+            pod = replace(pod, instance_ids=self._given_to(self.schemes[0], pod) or frozenset())
         for scheme in self.schemes:
-            for base in (_given_to(scheme, pod) or frozenset()) & pod.instance_ids:
+            for base in (self._given_to(scheme, pod) or frozenset()) & pod.instance_ids:
                 made.update(base + added for added in scheme.suffixes)
         return replace(pod, instance_ids=pod.instance_ids | made) if made - pod.instance_ids else pod
 
     def gives(self, pod: KnownPod) -> bool:
         """True when a pod carries the ids that the present scheme gives to its name, whatever else it carries."""
-        given = _given_to(self.schemes[0], pod) if self.schemes else None
+        given = self._given_to(self.schemes[0], pod) if self.schemes else None
         return given is not None and given <= pod.instance_ids
+
+    def _given_to(self, scheme: IdScheme, pod: KnownPod) -> frozenset[str] | None:
+        """Return the ids that a scheme gives to a pod's name or slot; None to a name without an ordinal."""
+        ordinal = ordinal_of_pod(scheme.workload_name, seat_name(pod, self.scope))
+        return _bases(scheme, ordinal) if ordinal is not None else None
 
     def own_ids(self, pod: KnownPod) -> frozenset[str]:
         """Return which ids of a pod, whatever its name, are or may become ours, see `is_own`."""
@@ -212,10 +217,10 @@ def _bases(scheme: IdScheme, ordinal: Ordinal) -> frozenset[str]:
     return frozenset(bases)
 
 
-def _given_to(scheme: IdScheme, pod: KnownPod) -> frozenset[str] | None:
-    """Return the ids that a scheme gives to a pod's name; None to a name without an ordinal."""
-    ordinal = ordinal_of_pod(scheme.workload_name, pod.pod_name)
-    return _bases(scheme, ordinal) if ordinal is not None else None
+def seat_name(pod: KnownPod, scope: str) -> str:
+    """Return the name that a pod's ids are made of: of its slot by the StaticGroup of a scope, else its own."""
+    slot = pod.slot_of(scope) if pod.slots else None
+    return slot.given if slot is not None and slot.given else pod.pod_name
 
 
 @lru_cache(maxsize=REMEMBERED_MAX)
@@ -253,7 +258,8 @@ class HeldSeat:
         """
         if not self.carried_as.isdisjoint(pod.instance_ids):
             return True
-        return pod.namespace == self.namespace and pod.pod_name in self.pod_names
+        name = seat_name(pod, self.naming.scope) if isinstance(pod, KnownPod) else pod.pod_name
+        return pod.namespace == self.namespace and name in self.pod_names
 
     def shows_another(self, pod: KnownPod) -> bool:
         """True for a pod that nobody can give the id any more, and that shows another one of ours.

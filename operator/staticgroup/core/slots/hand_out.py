@@ -36,6 +36,7 @@ class SlotPod:
     is_ending: it is being deleted, and has time left to end. is_lost: it is gone without a certificate, or ought to
         have ended by now.
     has_ended: by a certificate.
+    is_released: no ReplicaSet owns it any more, so another one takes its place; its slot it keeps.
     is_end_watched: the watch has shown it alive, and then its end, and has been whole since. What a LIST shows as ended
         does not count, also where its certificate comes later.
     """
@@ -50,11 +51,23 @@ class SlotPod:
     is_lost: bool = False
     has_ended: bool = False
     is_end_watched: bool = False
+    is_released: bool = False
+
+    @property
+    def comes(self) -> bool:
+        """Whether it is to get a place: it has none yet, and nothing ends it."""
+        is_placed = bool(self.given) or self.has_started
+        return not (is_placed or self.has_ended or self.is_lost or self.is_ending)
 
     @property
     def stays(self) -> bool:
         """Whether it has a place for good: a member runs in it, or will."""
         return (bool(self.given) or self.has_started) and not (self.has_ended or self.is_lost or self.is_ending)
+
+    @property
+    def fills(self) -> bool:
+        """Whether it is one of the pods that the Deployment asks for."""
+        return self.stays and not self.is_released
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +123,7 @@ def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Dem
 
     Parameters
     ----------
+    pods: in the order in which they changed last: of several free slots the one that was left last is worth most.
     worth: slots whose members are still in the group though their pods, by all that is known, have ended or are ending;
         to pass on another one saves no rebalance. None where the group could not be read: any slot may be worth it.
     now_s: seconds since the Unix epoch.
@@ -119,7 +133,10 @@ def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Dem
 
     # Step 1: the slots that are free or will be, but those that somebody claims; each for one pod that claims none.
     claimed = {p.claimed for p in pods if not p.has_ended}
-    free = sorted(slot for slot in is_worth if is_worth[slot] and is_free(slot, pods))
+    had: dict[str, list[SlotPod]] = {}
+    for pod in reversed(pods):
+        had.setdefault(pod.given, []).append(pod)
+    free = [slot for slot in had if slot and is_worth[slot] and is_free(slot, had[slot])]
     will_end = (p for p in pods if p.given and p.is_ending and not (p.has_ended or p.is_lost))
     ending = sorted(p.given for p in will_end if is_worth[p.given])
     to_claim = iter([slot for slot in dict.fromkeys((*free, *ending)) if slot not in claimed])
@@ -128,7 +145,7 @@ def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Dem
     # Step 2: which claims will be fulfilled, and how many places those and the pods that stay have.
     will_be = {*free, *ending}
     hopeful = {p.uid for p in waiting if _first(p.claimed, waiting) == p.uid and p.claimed in will_be}
-    filled = sum(p.stays for p in pods) + len(hopeful) + sum(map(bool, claims.values()))
+    filled = sum(p.fills for p in pods) + len(hopeful) + sum(map(bool, claims.values()))
 
     # Step 3: the note of each.
     for pod in waiting:

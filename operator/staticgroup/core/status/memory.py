@@ -98,6 +98,7 @@ def wire_injected(spec: StaticGroupSpec, injected: Injected | None) -> InjectedS
         id_template=injected.id_template,
         session_timeout_ms=injected.session_timeout_ms,
         container=injected.container,
+        by_slot=spec.workload_ref.known_kind.has_slots,
     )
 
 

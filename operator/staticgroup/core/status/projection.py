@@ -24,6 +24,7 @@ from ..findings import MESSAGE_MAX, Finding, conditions_of, issues_of
 from ..findings.issues import findings_of_seats
 from ..findings.kafka import authorized, connected, consuming, rolls_quietly
 from ..findings.members import membership_complete, removal_settled
+from ..findings.slots import wire_slots
 from ..findings.workload import collided, ids_injected, recommendation_current, timeout_sufficient, workload_found
 from ..group import GroupView, KafkaProblem
 from ..guards import Guard
@@ -87,6 +88,7 @@ def project(
         session_timeout=_session_timeout(plan, previous),
         connect=_connect(plan, group, previous.connect) if spec.role is RoleChoice.CONNECT else None,
         injected=wire_injected(spec, plan.history.injected),
+        slots=wire_slots(snapshot, plan) if spec.workload_ref.known_kind.has_slots else None,
         memory=StatusMemory(
             static_group_uid=snapshot.uid,
             timeout=_remembered_timeout(plan, previous.memory.timeout),

@@ -21,7 +21,7 @@ from ...api.resources.status import TimeoutSource
 from ...api.schema import TIMEOUT_MS_MAX
 from ..evidence.chain import PodState
 from ..group import SessionBounds
-from ..ids.naming import ordinal_of_pod
+from ..ids.naming import ordinal_of_pod, seat_name
 from ..injection import InjectionPlan, InjectionVerdict, with_init_container
 from ..protocols import CLASSIC, Protocol, protocol_asked_for, protocol_in_force, role_of
 from ..snapshot import History, Snapshot
@@ -221,13 +221,14 @@ def _of_before(snapshot: Snapshot) -> set[int]:
     That is until the successor's first heartbeat, known by how long it is Ready, or until the session has expired.
     """
     found: set[int] = set()
+    scope = snapshot.scope
     for pod in snapshot.pods:
         ready_s = snapshot.described_at_s - pod.ready_since_s if pod.ready_since_s is not None else 0.0
         if pod.state is not PodState.LIVE or ready_s >= CLASSIC.heartbeat_interval_s:
             continue
         gone = [
             i for i in snapshot.known
-            if i.pod_name == pod.pod_name and i.uid != pod.uid and i.created_at_s <= pod.created_at_s
+            if seat_name(i, scope) == seat_name(pod, scope) and i.uid != pod.uid and i.created_at_s <= pod.created_at_s
         ]  # fmt: skip
         before = max(gone, key=lambda i: (i.created_at_s, i.resource_version), default=None)
         if before is not None and not before.object_present:

@@ -37,6 +37,11 @@ class NodeStore:
         """Return the last known facts of a node, present or vanished; None when there are none (yet)."""
         return self._nodes.get(name) or self._vanished.get(name) if self._is_readable else None
 
+    def oldest(self) -> NodeView | None:
+        """Return a Node that exists: a virtual one, else that with an unknown or the oldest kubelet; None: none."""
+        known = self._nodes.values() if self._is_readable else ()
+        return min(known, key=lambda n: (not n.is_virtual, n.kubelet_minor or 0), default=None)
+
     def is_present(self, name: str) -> bool:
         """True for a Node that exists, as far as the watch has shown."""
         return name in self._nodes

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ...core.evidence.certificate import is_terminal, shows_every_run
-from ...core.evidence.chain import KnownPod, PodState, died, fold, vanish
+from ...core.evidence.chain import KnownPod, PodState, died, fold, vanish, with_given
 from ...core.evidence.pod import NodeView, PodVersion
 from ...core.ids.naming import ordinal_of_pod
 
@@ -47,7 +47,8 @@ class Change:
 def _visible(i: KnownPod) -> tuple[object, ...]:
     """Return the facts that decisions read; a new resourceVersion alone changes none."""
     shown = (i.instance_ids, i.ids_are_fixed, i.restarts, i.session_timeouts_ms, i.addresses, i.has_lost_run)
-    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown)
+    slots = (i.is_owned, i.is_over, *(slot.shown for slot in i.slots))
+    return (i.state, i.object_present, i.runs, i.ready_since_s, i.is_deleting, i.node_name, _ends(i), shown, slots)
 
 
 def _ends(pod: KnownPod | None) -> tuple[object, ...]:
@@ -64,12 +65,13 @@ class PodBook:
     is_resumed: the watch goes on from where the watch of another process ended, and missed nothing since.
     ends: how many certificates the watch has brought in this process.
     suspect_count: how often a pod became a suspect, or a run of one was lost, in this process.
+    watch_no: how often a watch of any scope began in this process; what one has shown is not known of the next.
 
     Parameters
     ----------
     node_of: facts of a node by name; None when they cannot be read (yet).
     now_s: operator's clock, seconds since the Unix epoch.
-    is_managed: (namespace, pod name) belongs to a StaticGroup.
+    is_managed: (namespace, workload name) belongs to a StaticGroup.
     gone_max: pods that are kept after they are gone.
     """
 
@@ -80,6 +82,7 @@ class PodBook:
         self.is_resumed = False
         self.ends = 0
         self.suspect_count = 0
+        self.watch_no = 1
         self._gone: dict[str, None] = {}
         self._gone_max = gone_max
         self._lost: set[str] = set()
@@ -104,7 +107,7 @@ class PodBook:
         if is_back and before is not None:
             before = replace(
                 before, state=PodState.LIVE, certificate=None, resource_version=-1, ends=(), since_s=self._now_s(),
-                from_birth=False, runs_known=False,
+                from_birth=False, runs_known=False, alive_under=0, ended_under=0,
             )
             self.is_resumed = False
         if before is not None and version.resource_version <= before.resource_version:
@@ -114,6 +117,7 @@ class PodBook:
                 after = vanish(after, last=version, now_s=self._now_s())
         else:
             after = self._advance(before, version, is_deleted=is_deleted, in_order=in_order)
+        after = self._followed(before, after, version, is_deleted=is_deleted, in_order=in_order)
         change = replace(self._store(before, after), is_back=is_back)
         if in_order and change.is_end and after.state is PodState.DEAD:
             self.ends += 1
@@ -134,6 +138,19 @@ class PodBook:
         )
         return vanish(after, last=version, now_s=self._now_s()) if is_deleted else after
 
+    def _followed(
+        self, before: KnownPod | None, after: KnownPod, version: PodVersion, *, is_deleted: bool, in_order: bool
+    ) -> KnownPod:
+        """Note under which watch a pod was alive, and whether that watch then brought its end."""
+        if before is not None and version.resource_version < before.resource_version:
+            return after
+        if not is_deleted and not is_terminal(version):
+            return replace(after, alive_under=self.watch_no)
+        has_ended = after.state is PodState.DEAD and (before is None or before.state is not PodState.DEAD)
+        if has_ended and in_order and after.alive_under == self.watch_no:
+            return replace(after, ended_under=self.watch_no)
+        return after
+
     def _absorb(self, known: KnownPod, version: PodVersion) -> KnownPod:
         """Take what stays true from an older version: ids and whether they are fixed, node, containers, proof."""
         folded = fold(
@@ -144,6 +161,7 @@ class PodBook:
             known, instance_ids=folded.instance_ids, node_name=known.node_name or folded.node_name,
             started_containers=folded.started_containers, ids_are_fixed=folded.ids_are_fixed,
             has_lost_run=folded.has_lost_run, runs_known=folded.runs_known, grace_s=folded.grace_s,
+            slots=with_given(known.slots, folded.slots),
         )
         if folded.certificate is None or known.state is PodState.DEAD:
             return kept
@@ -165,7 +183,7 @@ class PodBook:
         is_new_suspect = has_new_state and after.state is PodState.SUSPECT
         has_new_loss = after.has_lost_run and (before is None or not before.has_lost_run)
         self.suspect_count += is_new_suspect or has_new_loss
-        is_reported = is_new_suspect and self._is_managed(after.namespace, after.pod_name)
+        is_reported = is_new_suspect and self._is_managed(after.namespace, after.workload_name)
         return Change(
             pod=after, is_visible=before is None or _visible(before) != _visible(after),
             is_end=(has_new_state and after.state is not PodState.LIVE) or _ends(before) != _ends(after),
@@ -322,7 +340,7 @@ class PodIndex:
         self._by_uid[pod.uid] = pod
         if before is None:
             self._by_name.add(pod.namespace, pod.pod_name, pod.uid)
-            self._by_workload.add(pod.namespace, pod.pod_name.rpartition("-")[0], pod.uid)
+            self._by_workload.add(pod.namespace, pod.workload_name, pod.uid)
         for instance_id in pod.instance_ids - (before.instance_ids if before is not None else frozenset()):
             self._by_id.add(pod.namespace, instance_id, pod.uid)
 
@@ -330,7 +348,7 @@ class PodIndex:
         """Drop a pod from everything."""
         del self._by_uid[pod.uid]
         self._by_name.remove(pod.namespace, pod.pod_name, pod.uid)
-        self._by_workload.remove(pod.namespace, pod.pod_name.rpartition("-")[0], pod.uid)
+        self._by_workload.remove(pod.namespace, pod.workload_name, pod.uid)
         for instance_id in pod.instance_ids:
             self._by_id.remove(pod.namespace, instance_id, pod.uid)
 
@@ -372,4 +390,7 @@ class PodIndex:
 
 
 def _is_stray(pod: KnownPod, namespace: str, workload_name: str) -> bool:
+    if pod.namespace == namespace and pod.slots and pod.workload_name == workload_name:
+        return False
     return pod.namespace != namespace or ordinal_of_pod(workload_name, pod.pod_name) is None
+

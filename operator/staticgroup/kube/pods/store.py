@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
+from ...core.evidence.chain import KnownPod
 from ...core.evidence.pod import PodVersion
 from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
@@ -44,8 +45,8 @@ class PodStoreHooks:
     Parameters
     ----------
     node_of: facts of a node by name.
-    is_managed: (namespace, pod name) belongs to a StaticGroup.
-    on_change: (namespace, owner name, pod name) has changed in a way that decisions can see.
+    is_managed: (namespace, workload name) belongs to a StaticGroup.
+    on_change: a pod has changed in a way that decisions can see.
     on_end: likewise, afterwards: a pod or a container of it has ended, or may have.
     on_gap: a watch is not whole any more, with the reason.
     on_anchor: the watch of a scope is whole, with its name.
@@ -55,9 +56,9 @@ class PodStoreHooks:
 
     node_of: NodeOf
     is_managed: IsManaged
-    on_change: Callable[[str, str, str], None]
+    on_change: Callable[[KnownPod], None]
     on_gap: Callable[[str], None]
-    on_end: Callable[[str, str, str], None] = field(default=lambda namespace, owner_name, pod_name: None)
+    on_end: Callable[[KnownPod], None] = field(default=lambda pod: None)
     on_anchor: Callable[[str], None] = field(default=lambda watch: None)
     on_uncertified: Callable[[str], None] = field(default=lambda reason: None)
     on_version: Callable[[PodVersion], None] = field(default=lambda version: None)
@@ -170,6 +171,7 @@ class PodStore:
         if gap.is_restore:
             self._book.forget_versions(scope)
         self._book.is_resumed = False
+        self._book.watch_no += 1
         self.gap_count += 1
         kept = ((at_s, {s: p for s, p in sample.scopes.items() if s != scope}) for at_s, sample in self._samples)
         self._samples = deque((at_s, WatchPosition(scopes)) for at_s, scopes in kept if scopes)
@@ -199,9 +201,9 @@ class PodStore:
             why = f"pod {pod.namespace}/{pod.pod_name} (uid {pod.uid}) is back (etcd restored?)"
             self.begin_anew(why, is_restore=False)
         if change.is_visible:
-            self._hooks.on_change(pod.namespace, pod.owner_name, pod.pod_name)
+            self._hooks.on_change(pod)
         if change.is_end:
-            self._hooks.on_end(pod.namespace, pod.owner_name, pod.pod_name)
+            self._hooks.on_end(pod)
 
     # -- what decisions ask
 
@@ -230,6 +232,11 @@ class PodStore:
     def ends(self) -> int:
         """Count the certificates that the watch has brought in this process."""
         return self._book.ends
+
+    @property
+    def watch_no(self) -> int:
+        """Count how often a watch began in this process, see `PodBook`."""
+        return self._book.watch_no
 
     @property
     def suspect_count(self) -> int:

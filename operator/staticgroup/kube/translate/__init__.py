@@ -6,10 +6,21 @@ a pod that cannot be read may carry an id that nobody else knows of.
 """
 
 from .advanced_sets import advanced_set_view
+from .deployments import deployment_view
 from .nodes import node_view
 from .pod_sets import pod_set_view
 from .pods import pod_version
+from .rollouts import rollout_view
 from .shape import MalformedObject
 from .workloads import workload_view
 
-__all__ = ["MalformedObject", "advanced_set_view", "node_view", "pod_set_view", "pod_version", "workload_view"]
+__all__ = [
+    "MalformedObject",
+    "advanced_set_view",
+    "deployment_view",
+    "node_view",
+    "pod_set_view",
+    "pod_version",
+    "rollout_view",
+    "workload_view",
+]

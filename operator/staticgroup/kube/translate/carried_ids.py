@@ -10,12 +10,14 @@ Source: `$(VAR)` expansion as in k8s.io/kubernetes/third_party/forked/golang/exp
 import re
 from collections.abc import Iterator, Mapping
 from sys import intern
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ...api.identifiers import INSTANCE_ID_LENGTH_MAX, InvalidInstanceIdError, validate_instance_id
 from ...api.names import INSTANCE_ID_ANNOTATION, SESSION_TIMEOUT_ANNOTATION
 from ...api.schema import TIMEOUT_MS_MAX
 from .shape import Json, object_of, objects_of, remembered, text_of
+from .slots import Files, file_key, files_of, is_volume_of_slot
 
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 _KEYED_FIELD = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
@@ -67,15 +69,16 @@ Environment = tuple[tuple[str, str | None, bool], ...]
 class _Environments:
     """The variables of a pod's containers, each container's resolved once."""
 
-    def __init__(self, metadata: Json) -> None:
+    def __init__(self, metadata: Json, files: Files) -> None:
         self.metadata = metadata
+        self._files = files
         self._of: dict[int, Environment] = {}
 
     def of(self, container: Json) -> Environment:
         """Return the variables of a container, an object that lives as long as this."""
         found = self._of.get(id(container))
         if found is None:
-            found = self._of[id(container)] = tuple(resolved_env(container, self.metadata))
+            found = self._of[id(container)] = tuple(resolved_env(container, self.metadata, self._files))
         return found
 
 
@@ -83,14 +86,16 @@ def carried_ids(metadata: Json, spec: Json) -> Carried:
     """Collect the legal ids in a pod's annotations and environment, the first CARRIED_IDS_MAX of them."""
     annotations = object_of(metadata, "annotations", "metadata")
     is_annotated = any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations)
-    legal: set[str] = set()
+    files = files_of(metadata, spec) if spec.get("initContainers") else {}
+    # Those of slots first, so that no others crowd them out.
+    legal = {value for value in files.values() if value and _is_legal_id(value)}
     for key, value in annotations.items():
         if len(legal) < CARRIED_IDS_MAX and key.startswith(INSTANCE_ID_ANNOTATION) and _is_legal_id(value):
             legal.add(value)
     annotated = frozenset(legal)
     shows_id, are_fixed = False, True
     holders = _Holders()
-    environments = _Environments(metadata)
+    environments = _Environments(metadata, files)
     for candidate, is_fixed in _environment_ids(environments, spec, annotated, holders):
         if len(legal) == CARRIED_IDS_MAX:
             return Carried(frozenset(legal), False, dict.fromkeys(_names(spec), frozenset[str]()))
@@ -198,7 +203,7 @@ def _environment_ids(
         place = f"spec.{kind}[]"
         for container in objects_of(spec, kind, "spec"):
             entries = objects_of(container, "env", "spec.containers[]")
-            readers = (e for e in entries if _field_path(e).startswith(_OF_AN_ID))
+            readers = (e for e in entries if _field_path(e).startswith(_OF_AN_ID) or _reads_a_slot(e))
             reads = {text_of(e, "name", "spec.containers[].env[]") for e in readers}
             own_name = intern(text_of(container, "name", place))
             carries = False
@@ -211,12 +216,18 @@ def _environment_ids(
                 holders.allow(own_name)
                 yield "", False
             mounted = {text_of(m, "name", "volumeMounts[]") for m in objects_of(container, "volumeMounts", place)}
+            if any(is_volume_of_slot(name) for name in mounted):
+                holders.allow(own_name)
             if any(name in mounted for name, path in files if path == _ANNOTATIONS or path.startswith(_OF_AN_ID)):
                 holders.allow(own_name)
             if carries and any(name in mounted for name, path in files if path == _ANNOTATIONS):
                 yield "", False
     if any(path.startswith(_OF_AN_ID) for _, path in files):
         yield "", False
+
+
+def _reads_a_slot(entry: Json) -> bool:
+    return "fileKeyRef" in (entry.get("valueFrom") or ()) and file_key(entry) is not None
 
 
 def _files_of_fields(spec: Json) -> Iterator[tuple[str, str]]:
@@ -238,12 +249,15 @@ def _is_legal_id(candidate: object) -> bool:
     return True
 
 
-def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | None, bool]]:
+def resolved_env(
+    container: Json, metadata: Json, files: Files = MappingProxyType({})
+) -> Iterator[tuple[str, str | None, bool]]:
     """Yield the variables in order, each with its value and whether it is fixed; later ones may refer to earlier ones.
 
     A value longer than an id may be is None, as unknown: a value that refers to it is too long as well, or is not what
     the kubelet makes of it and holds characters that no id has. So a pod costs no more than its own size. A value is
     fixed when a restarted container finds it unchanged; a reference to any other variable may mean one of a Service.
+    The file of a slot is written once.
     """
     known: dict[str, str] = {}
     fixed: set[str] = set()
@@ -253,8 +267,9 @@ def resolved_env(container: Json, metadata: Json) -> Iterator[tuple[str, str | N
         value: str | None
         if source:
             reference = object_of(source, "fieldRef", "valueFrom")
-            value = _field_value(reference, metadata)
-            is_fixed = reference.get("fieldPath") in _FIXED_FIELDS
+            file = file_key(entry) if files else None
+            value = files.get(file) if file is not None else _field_value(reference, metadata)
+            is_fixed = file in files or reference.get("fieldPath") in _FIXED_FIELDS
         else:
             text = text_of(entry, "value", "spec.containers[].env[]")
             value = _expanded(text, known) if "$" in text else text

@@ -26,6 +26,7 @@ from .shape import (
     translated,
     whole_of,
 )  # fmt: skip
+from .slots import slots_of, waits_for_slot
 
 _STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _DIGEST_MARK = "sha256:"
@@ -92,6 +93,7 @@ def _pod_version(raw: Json) -> PodVersion:
         ids_are_fixed=carried.are_fixed,
         session_timeouts_ms=session_timeouts_ms(metadata, spec),
         addresses=tuple(text_of(entry, "ip", "status.podIPs[]") for entry in addresses),
+        slots=slots_of(metadata, spec, status) if spec.get("initContainers") else (),
     )
 
 
@@ -242,13 +244,15 @@ def _time_s(found: object) -> float | None:
 
 
 def may_hold_a_seat(raw: Json) -> bool:
-    """True for a pod with a name as StatefulSets give them, or with an id of whatever kind; and for what has no name.
+    """True for a pod with a name as StatefulSets give them, or with an id or a slot; and for what has no name.
 
     All pods are watched, without a label selector: it would miss a pod that never had the label (made by hand, or by a
     controller before 1.28) or lost it, and would show a label edit as a deletion.
     """
     name, annotations = raw["metadata"].get("name"), raw["metadata"].get("annotations") or {}
     if name is None or _SEAT_NAME.fullmatch(name) or any(key.startswith(INSTANCE_ID_ANNOTATION) for key in annotations):
+        return True
+    if waits_for_slot(raw):
         return True
     return any(names_an_id(name) for name in _variables(raw))
 

@@ -38,7 +38,7 @@ RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 45.0
 """A minute less the longest wait for a turn: who upgrades the CRDs sees the end of a refusal within a minute."""
 
-_PROGRESS: Final = frozenset({"conditions", "group_state", "issues", "members"})
+_PROGRESS: Final = frozenset({"conditions", "group_state", "issues", "members", "slots"})
 """Fields of a status that show progress. All others are read by the admission policy, the next process, or somebody who
 waits for an edit to be observed."""
 

@@ -18,7 +18,7 @@ from ... import __version__
 from ..work_queue import Key
 
 OF_GROUP: Final = ("namespace", "staticgroup")
-_GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "ready", "condition")
+_GAUGES_OF_GROUPS: Final = ("members", "held", "suspects", "slot_wait", "ready", "condition")
 
 
 def new_registry() -> CollectorRegistry:
@@ -130,6 +130,12 @@ class Metrics:
             "From the report of the end of a crashed process to its acknowledged release.",
             buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 30),
         )
+        self.slot_wait_seconds = histogram(
+            "staticgroup_slot_wait_seconds",
+            "How long a Deployment's pod waited for its slot, which passed on to it or is its own.",
+            ("outcome",),
+            buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600),
+        )
         self.static_rejoins = counter(
             "staticgroup_static_rejoins_total",
             "Wanted ids that were seen under a new member without a rebalance since the one before.",
@@ -140,6 +146,9 @@ class Metrics:
         self.suspects = of_groups(
             "staticgroup_suspects",
             "Pods whose processes may live unseen, which hold the removal of members that joined beside them.",
+        )
+        self.slot_wait = of_groups(
+            "staticgroup_slot_longest_wait_seconds", "How long a pod of a Deployment has waited for its slot, at most."
         )
         self.ready = of_groups("staticgroup_ready", "1 when the Ready condition is True.")
         self.condition = of_groups(

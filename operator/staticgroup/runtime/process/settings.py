@@ -118,6 +118,11 @@ class Settings(EnvironmentSettings):
     """Name of the MutatingAdmissionPolicy that injects for this installation."""
     webhook_name: str = "staticgroup-inject"
     """Name of its MutatingWebhookConfiguration."""
+    deployments: bool = False
+    """Give ids to pods of Deployments, and write notes into these pods."""
+    slots_name: str = "staticgroup-slots"
+    """Name of the MutatingAdmissionPolicy that injects into pods of Deployments, and of the ValidatingAdmissionPolicy
+    that keeps their notes."""
     lease_duration_s: float = 5.0
     """A holder that has not renewed for so long is replaced by another replica; longer than the renew deadline."""
     lease_renew_deadline_s: float = 3.5

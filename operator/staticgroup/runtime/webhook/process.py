@@ -50,6 +50,10 @@ class WebhookSettings(EnvironmentSettings):
     """Of the operator, which brings the agent of Connect workers; empty: none is brought."""
     agent_pull_policy: str = "IfNotPresent"
     """Of that init container."""
+    slot_image: str = ""
+    """Of the init container in which pods of Deployments wait for their slot; empty: they get none."""
+    slot_pull_policy: str = "IfNotPresent"
+    """Of that one."""
     log_level: LogLevel = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
     log_format: LogFormat = "json"
@@ -67,6 +71,7 @@ async def run(settings: WebhookSettings) -> int:
         reviewer=Reviewer(
             read=SharedReads(partial(kube.list_objects, STATIC_GROUP_PLURAL)),
             agent=AgentImage(name=settings.agent_image, pull_policy=settings.agent_pull_policy),
+            waiter=AgentImage(name=settings.slot_image, pull_policy=settings.slot_pull_policy),
         ),
         metrics=metrics,
         port=settings.port,

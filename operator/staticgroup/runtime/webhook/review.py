@@ -26,7 +26,8 @@ log = logging.getLogger(__name__)
 Json = dict[str, Any]
 Read = Callable[[str], Awaitable[list[Json] | KubeProblem]]
 
-_KINDS: Final = frozenset(known.kind for known in WORKLOAD_KINDS)
+_OWNERS: Final = frozenset(known.kind if not known.has_slots else "ReplicaSet" for known in WORKLOAD_KINDS)
+"""A Deployment or Rollout has its pods by ReplicaSets."""
 
 
 class Outcome(StrEnum):
@@ -45,11 +46,12 @@ class Reviewer:
     Parameters
     ----------
     read: lists the StaticGroups of a namespace consistently, as the API server gives them.
-    agent: see `api.rendering.AgentImage`.
+    agent, waiter: see `api.rendering.AgentImage`.
     """
 
     read: Read
     agent: AgentImage
+    waiter: AgentImage
 
     async def answer(self, review: Json) -> tuple[Json, Outcome]:
         """Return the AdmissionReview that answers another one.
@@ -88,7 +90,7 @@ class Reviewer:
         for group in sorted(groups, key=lambda g: g["metadata"]["name"]):
             try:
                 if is_meant(pod, group, InjectedMethod.WEBHOOK):
-                    given = rendered(given, group["status"]["injected"], self.agent)
+                    given = rendered(given, group["status"]["injected"], self.agent, self.waiter)
             except Exception:  # as with the policy, a StaticGroup that fails takes no id from the others
                 name = f"{namespace}/{group['metadata']['name']}"
                 log.exception("a StaticGroup gives a pod nothing", extra={"static_group": name})
@@ -102,7 +104,7 @@ class Reviewer:
 def _is_of_a_workload(pod: Json) -> bool:
     """Return whether a StaticGroup can mean a pod at all, before anything is read for it."""
     owners = (pod.get("metadata") or {}).get("ownerReferences") or ()
-    return any(o.get("controller") and o.get("kind") in _KINDS for o in owners)
+    return any(o.get("controller") and o.get("kind") in _OWNERS for o in owners)
 
 
 def _review(review: Json, uid: str, patch: list[Json]) -> Json:

@@ -60,9 +60,9 @@ async def following(
     world: WatchedStore
     hooks = PodStoreHooks(
         node_of=nodes.get, is_managed=lambda namespace, name: is_managed(),
-        on_change=lambda *key: world.changes.append(key), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
+        on_change=lambda pod: world.changes.append((pod.namespace, pod.owner_name, pod.pod_name)), on_gap=lambda reason: world.gaps.append(reason),  # noqa: PLW0108 - world is made below
         on_uncertified=lambda reason: world.uncertified.append(reason),  # noqa: PLW0108
-        on_end=lambda *key: world.ends.append(key),
+        on_end=lambda pod: world.ends.append((pod.namespace, pod.owner_name, pod.pod_name)),
     )
     store = PodStore(
         transport, hooks, rng=Random(seed), now_s=now_s, clock_s=clock_s or asyncio.get_running_loop().time, scopes=scopes,

@@ -18,6 +18,7 @@ from staticgroup.runtime.webhook.review import Outcome, Reviewer
 
 Json = dict[str, Any]
 AGENT = AgentImage(name="registry.example/staticgroup:1")
+WAITER = AgentImage(name="registry.example/waiter:1")
 
 
 def injected(method: InjectedMethod = InjectedMethod.WEBHOOK, **client: Any) -> Json:
@@ -55,7 +56,7 @@ async def ask(asked: Json, groups: Sequence[Json] | KubeProblem | Exception) -> 
         return groups if isinstance(groups, KubeProblem) else list(groups)
 
     given = copy.deepcopy(asked)
-    answer, outcome = await Reviewer(read=read, agent=AGENT).answer(given)
+    answer, outcome = await Reviewer(read=read, agent=AGENT, waiter=WAITER).answer(given)
     assert given == asked
     response = answer["response"]
     assert (response["uid"], response["allowed"]) == ("r1", True)
@@ -85,6 +86,23 @@ async def test_a_meant_pod_gets_what_the_renderer_gives() -> None:
     patch, outcome = await ask(review(pod()), [group()])
     assert outcome is Outcome.INJECTED
     assert patched(pod(), patch) == rendered(pod(), injected(), AGENT)
+
+
+async def test_a_pod_of_a_deployment_gets_its_waiter_once_and_others_of_replica_sets_nothing() -> None:
+    entry = {"container": "", "name": "ID", "annotation": names.INSTANCE_ID_ANNOTATION, "key": "ID", "value": "%s.s"}
+    ours = group(
+        status=injected() | {"env": [entry]}, spec={"workloadRef": {"kind": "Deployment", "name": "db"}},
+    )  # fmt: skip
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "db-6d4b", "uid": "u", "controller": True}
+    new = pod(name="db-6d4b-x7", ownerReferences=[owner], labels={names.POD_TEMPLATE_HASH_LABEL: "6d4b"})
+    patch, outcome = await ask(review(new), [ours])
+    assert outcome is Outcome.INJECTED
+    given = patched(new, patch)
+    assert given == rendered(new, ours["status"]["injected"], AGENT, WAITER)
+    assert [c["image"] for c in given["spec"]["initContainers"]] == [WAITER.name]
+    assert (await ask(review(given), [ours]))[0] == []
+    other = pod(name="web-6d4b-x7", ownerReferences=[owner | {"name": "web-6d4b"}], labels=new["metadata"]["labels"])
+    assert await ask(review(other), [ours, group()]) == ([], Outcome.NOTHING_MEANT)
 
 
 async def test_a_copy_of_a_pod_gets_nothing_of_a_template_by_ordinal() -> None:
@@ -193,7 +211,7 @@ async def test_a_review_without_a_uid_is_refused(asked: Json) -> None:
         raise AssertionError
 
     with pytest.raises(ValueError, match="uid"):
-        await Reviewer(read=read, agent=AGENT).answer(asked)
+        await Reviewer(read=read, agent=AGENT, waiter=WAITER).answer(asked)
 
 
 async def test_a_static_group_that_cannot_be_rendered_takes_no_id_from_the_others() -> None:

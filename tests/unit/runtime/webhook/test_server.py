@@ -44,7 +44,7 @@ async def one_group(_: str) -> list[Json]:
 @asynccontextmanager
 async def serving(made: Material | None = None, read: Read = one_group) -> AsyncIterator[WebhookServer]:
     server = WebhookServer(
-        reviewer=Reviewer(read=read, agent=AgentImage()), metrics=WebhookMetrics(), port=free_port(),
+        reviewer=Reviewer(read=read, agent=AgentImage(), waiter=AgentImage()), metrics=WebhookMetrics(), port=free_port(),
         health_port=free_port(), is_ready=lambda: False, host="127.0.0.1",
     )  # fmt: skip
     await server.start()

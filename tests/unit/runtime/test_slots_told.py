@@ -1,0 +1,79 @@
+"""What is told of slots: Events, metrics, the audit log, and what becomes of a round that is cut between notes."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from unit.runtime.deployment_world import DeploymentWorld
+from unit.runtime.test_slots import replace_next
+
+
+async def test_the_handing_out_is_told_in_one_event_and_counted() -> None:
+    world = DeploymentWorld()
+    await world.up()
+    told = [message for _, reason, message in world.kube.events if reason == "SlotsGiven"]
+    assert len(told) == 1
+    assert told[0].count("which nobody had before") == 5
+    world.make("new-1")
+    await replace_next(world, "old-1", "new-1")
+    told = [message for _, reason, message in world.kube.events if reason == "SlotsGiven"]
+    assert told[1:] == [f"new-1 has slot {world.slot_of('new-1')}, after old-1"]
+    metric = world.reconciler.metrics.slot_wait_seconds
+    counts = {
+        sample.labels["outcome"]: sample.value for family in metric.collect() for sample in family.samples
+        if sample.name.endswith("_count")
+    }  # fmt: skip
+    assert counts == {"own": 5.0, "passed_on": 1.0}
+
+
+async def test_a_wait_is_counted_from_when_the_pod_began_to_wait() -> None:
+    world = DeploymentWorld()
+    await world.up()
+    world.make("new-1")
+    await world.settled(1, step_s=60)
+    await replace_next(world, "old-1", "new-1")
+    sums = [
+        sample.value for family in world.reconciler.metrics.slot_wait_seconds.collect() for sample in family.samples
+        if sample.name.endswith("_sum") and sample.labels["outcome"] == "passed_on"
+    ]  # fmt: skip
+    assert sums[0] >= 60
+
+
+async def test_notes_that_were_written_before_the_lease_was_lost_are_told() -> None:
+    """Many notes are written some at a time; the audit log has all that were written."""
+    world = DeploymentWorld(replicas=30)
+    await world.settled(2)
+    world.make(*(f"new-{n:02}" for n in range(30)))
+    written = world.kube.write_note
+
+    async def write_note(*note: object) -> object:
+        found = await written(*note)  # type: ignore[arg-type]
+        if len(world.kube.notes) == 20:
+            world.lose_lease()
+        return found
+
+    world.kube.write_note = write_note  # type: ignore[assignment, method-assign]
+    await world.round()
+    assert len(world.kube.notes) == 20
+    told = [message for _, reason, message in world.kube.events if reason == "SlotsGiven"]
+    assert len(told) == 1
+
+
+async def test_a_round_that_is_cut_while_notes_are_written_begins_again() -> None:
+    world = DeploymentWorld()
+    await world.up()
+    world.lose("old-1", "old-2")
+    world.make("new-1", "new-2")
+
+    async def cut() -> None:
+        raise asyncio.CancelledError
+
+    world.kube.before["write_note"] = cut
+    with pytest.raises(asyncio.CancelledError):
+        await world.round()
+    await world.settled(3)
+    assert world.slot_of("new-1")
+    assert world.slot_of("new-2")
+    assert world.slot_of("new-1") != world.slot_of("new-2")
