@@ -27,9 +27,9 @@ from simulation.stories import STORIES
 from simulator.engine.log_capture import captured_logs
 from simulator.engine.loop import run as run_simulation
 from simulator.faults import FAULTS
-from simulator.kubernetes.objects import STATIC_GROUPS
-from simulator.world.settings import plain_team
-from simulator.world.teams import TOPIC
+from simulator.kubernetes.objects import DEPLOYMENTS, STATIC_GROUPS
+from simulator.world.settings import deployed_team, plain_team
+from simulator.world.teams import TOPIC, Team
 from simulator.world.world import NAMESPACE, WORKLOAD, World, WorldSettings
 from staticgroup.runtime.process.health import HealthServer
 from staticgroup.runtime.process.metrics import Metrics
@@ -131,14 +131,17 @@ class Page:
 
 
 Tell = Callable[[World], Coroutine[Any, Any, None]]
+TeamOf = Callable[[WorldSettings], Team]
 
 
-def play(page: Page, tell: Tell, *, spec: dict[str, Any] | None = None, **settings: Any) -> None:
+def play(
+    page: Page, tell: Tell, *, spec: dict[str, Any] | None = None, team_of: TeamOf = plain_team, **settings: Any
+) -> None:
     """Bring a world up and tell a story in it, looked at by Prometheus every few virtual seconds."""
 
     async def main() -> None:
         base = WorldSettings(**{"partitions": 6, "session_timeout_s": 30, "heartbeat_s": 3.0, **settings})
-        team = plain_team(base)
+        team = team_of(base)
         world = World(replace(base, team=replace(team, spec=team.spec | (spec or {}))), seed="seen")
 
         async def looking() -> None:
@@ -212,6 +215,21 @@ async def low_bound(world: World) -> None:
     await asyncio.sleep(30)
 
 
+def slow_team(settings: WorldSettings) -> Team:
+    """A Deployment whose pods take up to an hour to end."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
+    pod_spec = {"terminationGracePeriodSeconds": 3600}
+    return replace(deployed_team(settings), set_spec={"strategy": strategy}, pod_spec=pod_spec)
+
+
+async def slow_end(world: World) -> None:
+    """A pod waits for the slot of one that takes half an hour to close its consumer."""
+    await world.populate()
+    await asyncio.sleep(20)
+    world.users.roll(NAMESPACE, WORKLOAD, resource=DEPLOYMENTS)
+    await asyncio.sleep(700)
+
+
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus, float]]:
     """A Prometheus that has seen operators in good and in bad times, and since when."""
@@ -234,6 +252,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Prometheus,
             play(page, silence, replicas=3)
             play(page, lost_policy, replicas=2)
             play(page, nothing_to_read, replicas=1)
+            play(page, slow_end, replicas=2, close_s=1800.0, session_timeout_s=1700, team_of=slow_team)
             low = BrokerSettings(group_max_session_timeout_ms=20_000)
             play(page, low_bound, replicas=1, brokers=low, spec={"sessionTimeout": {"seconds": 60}})
             yield prometheus, begin_s

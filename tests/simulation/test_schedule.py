@@ -13,7 +13,7 @@ from simulator.faults import FAULTS
 from simulator.oracles.assumptions import Assumption
 from simulator.oracles.promises import Breach, Violation
 from simulator.schedules.drawn_changes import ChangeKind
-from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, Verdict, draw_faults, kinds, run
+from simulator.schedules.schedule import BUSY_S, FAULTS_MIN, KINDS_MIN, PASSED_ON, Verdict, draw_faults, kinds, run
 from simulator.schedules.soak import Failure, Tally, replay, replay_command, soak
 
 SEEDS = range(1)
@@ -28,7 +28,7 @@ def verdict(
         seed=seed, violations=(Violation("S1", 12.0, "operator-a removed live member m"),) if violated else (),
         breaches=tuple(Breach(kind, 12.0, "operator-a removed live member m") for kind in broken),
         faults=Counter(sorted(FAULTS)) if faults is None else faults, removals=removals, holds_with_zombie=holds,
-        met=Counter(kind.value for kind in ChangeKind), virtual_s=700.0,
+        met=Counter((*(kind.value for kind in ChangeKind), PASSED_ON)), virtual_s=700.0,
     )
 
 
@@ -134,11 +134,12 @@ def test_schedules_that_prove_nothing_are_a_complaint(results: list[Verdict | Fa
     [
         ({"faults": Counter(k for k in FAULTS if k != "node_reboots")}, "the fault node_reboots never happened"),
         (
-            {"met": Counter(kind.value for kind in ChangeKind if kind is not ChangeKind.COPY)},
+            {"met": Counter((*(k.value for k in ChangeKind if k is not ChangeKind.COPY), PASSED_ON))},
             "nobody ever copies a pod's id into a second workload",
         ),
+        ({"met": Counter(kind.value for kind in ChangeKind)}, "no slot passed from pod to pod"),
     ],
-    ids=["fault", "change"],
+    ids=["fault", "change", "slot"],
 )
 def test_a_kind_that_never_happened_is_a_complaint_in_a_long_run_only(without: dict[str, Any], complaint: str) -> None:
     """Twenty schedules need not have seen everything; three hundred must."""

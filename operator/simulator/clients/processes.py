@@ -120,6 +120,7 @@ class ProcessTable:
     Attributes
     ----------
     history: every process ever started, in order.
+    on_start: called with each process when it has been started.
     on_exit: see `kubernetes.node.processes.Processes`. on_ready: called with (node, pod_uid, container) when a program
         has started up.
     """
@@ -134,6 +135,7 @@ class ProcessTable:
         translate: Callable[[str, str], str] = lambda node, address: address,
     ) -> None:
         self.history: list[ContainerProcess] = []
+        self.on_start: list[Callable[[ContainerProcess], None]] = []
         self.on_exit: Callable[[str, str, str, int], None] = lambda node, pod_uid, container, exit_code: None
         self.on_ready: Callable[[str, str, str], None] = lambda node, pod_uid, container: None
         self._loop = loop
@@ -179,6 +181,8 @@ class ProcessTable:
         self._running[key] = process
         self.history.append(process)
         self._tell(process, "process started")
+        for hook in self.on_start:
+            hook(process)
         process.spawn(self._main(process), name=process.name)
         if node in self._frozen_nodes:
             process.system.freeze()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,9 +17,10 @@ from ..engine.log_capture import captured_logs
 from ..engine.loop import Process
 from ..engine.loop import run as run_simulation
 from ..kafka.requests import AppliedLeave
-from ..kubernetes.objects import PODS, is_true, uid_of
+from ..kubernetes.objects import DEPLOYMENTS, PODS, is_true, uid_of
 from ..oracles.promises import Violation
 from ..world.rest import violations_at_rest
+from ..world.settings import DEPLOYED_SHARE, deployed_team
 from ..world.world import GROUP, NAMESPACE, RESTART_PAUSE_S, WORKLOAD, World, WorldSettings
 
 SESSION_S = 30
@@ -47,6 +48,7 @@ class CrashScenario:
     ----------
     removals: without a crash; another number means that the scenario does not happen any more.
     victim: which operator is killed; operator-b exists only where `operators` is 2, and begins as the standby.
+    is_of_slots: the workload is a Deployment.
     """
 
     name: str
@@ -56,6 +58,7 @@ class CrashScenario:
     removals: int
     operators: int = 1
     victim: str = "operator-a"
+    is_of_slots: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +101,20 @@ async def _roll(world: World) -> None:
     await world.until(lambda: set(world.members()) == ids, GOAL_WITHIN_S, "all pods are members")
     if world.safety.removals:
         world.violations.append(Violation("S4", world.loop.time(), "a roll ended in a removal"))
+
+
+async def _roll_deployment(world: World) -> None:
+    """Each pod hands its slot to the one that replaces it; after a crash some may get slots of their own."""
+    before = {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
+    ids = set(world.members())
+    world.users.roll(NAMESPACE, WORKLOAD, resource=DEPLOYMENTS)
+
+    def is_rolled() -> bool:
+        return world.is_settled() and not before & {uid_of(pod) for pod in world.server.list(PODS, NAMESPACE)}
+
+    await world.until(is_rolled, GOAL_WITHIN_S, "all pods are replaced, and the members are theirs")
+    if set(world.members()) != ids and all(operator.is_alive for operator in world.operators):
+        world.violations.append(Violation("L6", world.loop.time(), "a roll without a crash changed the ids"))
 
 
 def _all_replaced(world: World, before: set[str]) -> bool:
@@ -168,6 +185,17 @@ SCENARIOS: tuple[CrashScenario, ...] = (
 )
 
 
+DEPLOYED: tuple[CrashScenario, ...] = (
+    CrashScenario("hand-out", "a roll of a Deployment", "classic", _roll_deployment, 0, is_of_slots=True),
+    CrashScenario(
+        "hand-out-two", "the same with a standby", "consumer", _roll_deployment, 0, operators=2, is_of_slots=True
+    ),
+)
+"""Where slots pass on, one pod after the other."""
+if DEPLOYED_SHARE:
+    SCENARIOS += DEPLOYED
+
+
 def scenario_named(name: str) -> CrashScenario:
     """Return a scenario.
 
@@ -201,6 +229,8 @@ class _Run:
             startup_s=(0.5, 1.5),
             nodes=("n1", "n2"),
         )
+        if self.scenario.is_of_slots:
+            settings = replace(settings, team=deployed_team(settings))
         world = self.world = World(settings, seed=self.scenario.name)
         try:
             await self._story(world)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+from staticgroup.api.names import SLOTS_NAME
+
 from ..kubernetes.objects import (
     MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
@@ -28,7 +30,10 @@ def api_server_restarts(world: World, rng: Random) -> None:
 def api_server_is_away(world: World, rng: Random) -> Heal:
     """The API server cannot be reached for minutes; processes and brokers go on."""
     nodes = [node for node in world.kubernetes.nodes.values() if not node.is_cut]
-    world.kubernetes.stateful_sets.due.is_paused = world.kubernetes.node_controller.is_paused = True
+    controllers = (world.kubernetes.stateful_sets, world.kubernetes.deployments)
+    for controller in controllers:
+        controller.due.is_paused = True
+    world.kubernetes.node_controller.is_paused = True
 
     def refuse(operator: RunningOperator) -> None:
         operator.transport.link.faults.is_refusing = True
@@ -41,7 +46,8 @@ def api_server_is_away(world: World, rng: Random) -> Heal:
         node.cut()
 
     def heal() -> None:
-        world.kubernetes.stateful_sets.due.is_paused = False
+        for controller in controllers:
+            controller.due.is_paused = False
         world.kubernetes.restart_api_server()
         for node in nodes:
             node.heal()
@@ -90,7 +96,16 @@ def injection_policy_is_missing(world: World, rng: Random) -> Heal | None:
         return None
     body = {part: known[part] for part in known if part != "metadata"} | {"metadata": {"name": name}}
     attempt(lambda: world.server.delete(resource, "", name))
-    return lambda: attempt(lambda: world.server.create(resource, body))
+    slots = world.server.get(MUTATING_POLICIES, "", SLOTS_NAME)
+    if slots is not None:
+        attempt(lambda: world.server.delete(MUTATING_POLICIES, "", SLOTS_NAME))
+
+    def heal() -> None:
+        attempt(lambda: world.server.create(resource, body))
+        if slots is not None:
+            attempt(lambda: world.server.create(MUTATING_POLICIES, {"metadata": {"name": SLOTS_NAME}}))
+
+    return heal
 
 
 @fault(weight=0.7, lasts_s=(60, 200))

@@ -17,7 +17,7 @@ from .registry import Heal, attempt, draw_pod, each, fault, setting
 def index_label_is_taken_off(world: World, rng: Random) -> Heal | None:
     """A user removes the ordinal's label from a running pod, and restores it later."""
     pod = draw_pod(world, rng)
-    if pod is None:
+    if pod is None or not pod.rpartition("-")[2].isdigit():
         return None
     attempt(lambda: world.users.label_pod(NAMESPACE, pod, {POD_INDEX_LABEL: None}))
     index = pod.rpartition("-")[2]

@@ -114,8 +114,10 @@ def pod_leaves_the_selector(world: World, rng: Random) -> Heal | None:
     pod = draw_pod(world, rng)
     if pod is None:
         return None
+    found = world.server.get(PODS, NAMESPACE, pod) or {"metadata": {}}
+    label = (found["metadata"].get("labels") or {}).get("app", WORKLOAD)
     attempt(lambda: world.users.label_pod(NAMESPACE, pod, {"app": None}))
-    return lambda: attempt(lambda: world.users.label_pod(NAMESPACE, pod, {"app": WORKLOAD}))
+    return lambda: attempt(lambda: world.users.label_pod(NAMESPACE, pod, {"app": label}))
 
 
 @fault(weight=1.5, lasts_s=(0, 0))
@@ -124,7 +126,8 @@ def container_crashes(world: World, rng: Random) -> None:
     pod = draw_pod(world, rng)
     found = world.server.get(PODS, NAMESPACE, pod) if pod is not None else None
     if found is not None:
-        world.processes.signal(uid_of(found), "app", "KILL")
+        for container in found["spec"]["containers"]:
+            world.processes.signal(uid_of(found), container["name"], "KILL")
 
 
 @fault(lasts_s=(0, 0))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
-from staticgroup.api.names import FIELD_MANAGER
+from staticgroup.api.names import FIELD_MANAGER, INJECTION_NAME
 from staticgroup.api.resources.injected import InjectedMethod
 
 from . import admission
@@ -62,7 +62,7 @@ class ApiServer(Storage):
     webhook_answers: whether it does, of the pod that is being created; else that one comes as it is.
     """
 
-    policy_name: ClassVar = "staticgroup-inject"
+    policy_name: ClassVar = INJECTION_NAME
 
     def __init__(self, *, now_s: Callable[[], float]) -> None:
         super().__init__(now_s=now_s)
@@ -268,8 +268,9 @@ class ApiServer(Storage):
 
     def _admit_pod(self, pod: Json) -> Json:
         namespace = pod["metadata"].get("namespace") or ""
-        if self.get(MUTATING_POLICIES, "", self.policy_name) is not None:
-            pod = admission.inject(pod, self._known_params(namespace), InjectedMethod.POLICY)
+        for policy, kinds in admission.KINDS_OF_POLICIES.items():
+            if self.get(MUTATING_POLICIES, "", policy) is not None:
+                pod = admission.inject(pod, self._known_params(namespace), InjectedMethod.POLICY, kinds=kinds)
         if self.get(MUTATING_WEBHOOKS, "", self.policy_name) is not None and self.webhook_answers():
             pod = admission.inject(pod, self.list(STATIC_GROUPS, namespace), InjectedMethod.WEBHOOK)
         return pod

@@ -7,10 +7,13 @@ from dataclasses import replace
 from random import Random
 from typing import Protocol, runtime_checkable
 
+from staticgroup.api.names import SLOTS_NAME
+
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
 from .admission import webhook_configuration
 from .api_server import ApiServer
+from .controllers.deployment import DeploymentController
 from .controllers.garbage_collector import GarbageCollector
 from .controllers.node_controller import NodeController, PodGarbageCollector
 from .controllers.scheduler import Scheduler
@@ -19,7 +22,7 @@ from .node.kubelet import Kubelet
 from .node.machine import LEASE_NAMESPACE
 from .node.processes import Processes
 from .node.timings import NodeTimings
-from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, PODS, Json
+from .objects import MUTATING_POLICIES, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_POLICIES, Json
 from .storage import Backup
 from .users import Users
 
@@ -43,7 +46,8 @@ class Kubernetes:
     node_names: machines that are up from the beginning.
     namespaces: to be there besides kube-system.
     provider: scheme of the providerID of every node; "": none has one.
-    has_policy: the injection policy is installed. has_webhook: the webhook is; one pod of fifty comes while it does not
+    has_policy: the injection policy is installed; has_slots: with it that of the pods of Deployments, and the fence of
+        their notes. has_webhook: the webhook is; one pod of fifty comes while it does not
         answer.
     """
 
@@ -58,6 +62,7 @@ class Kubernetes:
         namespaces: Sequence[str] = ("shop", "ops"),
         has_policy: bool = True,
         has_webhook: bool = False,
+        has_slots: bool = False,
         timings: NodeTimings | None = None,
         provider: str = "",
     ) -> None:
@@ -75,11 +80,15 @@ class Kubernetes:
             self.server.create(NAMESPACES, {"metadata": {"name": name}, "status": {"phase": "Active"}})
         if has_policy:
             self.server.create(MUTATING_POLICIES, {"metadata": {"name": self.server.policy_name}})
+        if has_slots:
+            for resource in (MUTATING_POLICIES, VALIDATING_POLICIES)[0 if has_policy else 1 :]:
+                self.server.create(resource, {"metadata": {"name": SLOTS_NAME}})
         if has_webhook:
             self.server.create(MUTATING_WEBHOOKS, webhook_configuration(self.server.policy_name))
             answers = self.rng("webhook")
             self.server.webhook_answers = lambda: answers.random() >= SLIPS_THROUGH
         self.stateful_sets = StatefulSetController(self.server, loop, rng=self.rng("statefulset"), trace=trace)
+        self.deployments = DeploymentController(self.server, loop, rng=self.rng("deployment"), trace=trace)
         self.scheduler = Scheduler(self.server, loop, rng=self.rng("scheduler"), trace=trace)
         self.node_controller = NodeController(self.server, loop, trace=trace)
         self.pod_gc = PodGarbageCollector(self.server, loop, trace=trace)
@@ -149,6 +158,7 @@ class Kubernetes:
 
     def _list_again(self) -> None:
         self.stateful_sets.poke_all()
+        self.deployments.poke_all()
         self.scheduler.poke_all()
         for node in self.nodes.values():
             node.resync_soon()

@@ -28,6 +28,7 @@ KAFKA_CONNECTIONS: Final = "kafkaconnections.staticgroup.io"
 CLUSTER_KAFKA_CONNECTIONS: Final = "clusterkafkaconnections.staticgroup.io"
 RESOURCES_OF_US: Final = (STATIC_GROUPS, KAFKA_CONNECTIONS, CLUSTER_KAFKA_CONNECTIONS)
 MUTATING_POLICIES: Final = "mutatingadmissionpolicies.admissionregistration.k8s.io"
+VALIDATING_POLICIES: Final = "validatingadmissionpolicies.admissionregistration.k8s.io"
 MUTATING_WEBHOOKS: Final = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 
 EPOCH_S: Final = 1_767_225_600.0

@@ -51,8 +51,28 @@ def stateful_set(
     }
 
 
+def deployment(
+    namespace: str, name: str, replicas: int, *, pod_spec: Json, labels: dict[str, str] | None = None, **spec: Any
+) -> Json:
+    """Write a Deployment.
+
+    Parameters
+    ----------
+    pod_spec: of the pod template. spec: further fields of the Deployment's spec, such as strategy.
+    """
+    labels = labels or {"app": name}
+    template = {"metadata": {"labels": labels}, "spec": pod_spec}
+    body: Json = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": body | {"strategy": {"type": "RollingUpdate"}} | spec,
+    }
+
+
 class Users:
-    """Verbs of users.
+    """Verbs of users; those for a workload take its resource, that of StatefulSets unless another is named.
 
     Raises
     ------
@@ -75,28 +95,30 @@ class Users:
         self._note("creates", resource=resource, object=body["metadata"]["name"])
         return self._server.create(resource, body)
 
-    def scale(self, namespace: str, name: str, replicas: int) -> None:
+    def scale(self, namespace: str, name: str, replicas: int, *, resource: str = STATEFULSETS) -> None:
         """Set spec.replicas."""
         self._note("scales", workload=name, replicas=replicas)
-        self._server.patch(STATEFULSETS, namespace, name, {"spec": {"replicas": replicas}})
+        self._server.patch(resource, namespace, name, {"spec": {"replicas": replicas}})
 
-    def edit_workload(self, namespace: str, name: str, spec: Json) -> None:
-        """Merge a patch into a StatefulSet's spec."""
+    def edit_workload(self, namespace: str, name: str, spec: Json, *, resource: str = STATEFULSETS) -> None:
+        """Merge a patch into a workload's spec."""
         self._note("edits workload", workload=name, fields=sorted(spec))
-        self._server.patch(STATEFULSETS, namespace, name, {"spec": spec})
+        self._server.patch(resource, namespace, name, {"spec": spec})
 
-    def roll(self, namespace: str, name: str) -> None:
+    def roll(self, namespace: str, name: str, *, resource: str = STATEFULSETS) -> None:
         """Restart every pod, as `kubectl rollout restart` does."""
         self._roll_count += 1
         self._note("rolls", workload=name)
         restarted = {"kubectl.kubernetes.io/restartedAt": f"{time_text(self._loop.time())} #{self._roll_count}"}
         patch = {"spec": {"template": {"metadata": {"annotations": restarted}}}}
-        self._server.patch(STATEFULSETS, namespace, name, patch)
+        self._server.patch(resource, namespace, name, patch)
 
-    def delete_workload(self, namespace: str, name: str, *, propagation: str = "Background") -> None:
-        """Delete a StatefulSet: Background, Foreground or Orphan."""
+    def delete_workload(
+        self, namespace: str, name: str, *, propagation: str = "Background", resource: str = STATEFULSETS
+    ) -> None:
+        """Delete a workload: Background, Foreground or Orphan."""
         self._note("deletes workload", workload=name, propagation=propagation)
-        self._server.delete(STATEFULSETS, namespace, name, propagation=propagation)
+        self._server.delete(resource, namespace, name, propagation=propagation)
 
     def delete_namespace(self, name: str) -> None:
         """Delete a namespace with everything in it."""

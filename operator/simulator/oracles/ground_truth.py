@@ -8,76 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from typing import Any
 
 from ..clients.processes import ContainerProcess, ProcessTable
 from ..engine.loop import SimulationLoop
 from ..kubernetes.api_server import ApiServer
-from ..kubernetes.node.container_status import environment
-from ..kubernetes.objects import LEASES, NODES, PODS, STATEFULSETS, STATIC_GROUPS, Json
+from ..kubernetes.objects import (
+    LEASES,
+    NODES,
+    PODS,
+    STATEFULSETS,
+    STATIC_GROUPS,
+    Json,
+)
 from ..kubernetes.watch_log import Event
 from .assumptions import Assumption, Assumptions
 from .issued_ids import GroupLife, Issue, scope_of
+from .pod_life import PodLife, all_ended, carried, deployment_of, ids_in, is_leaving, statuses
 from .promises import ROUND_MAX_S
 
 NEVER_S = float("-inf")
 ORDER_SLACK_S = 20.0
 """A leave may already wait for a connection, up to the gateway's own deadline, when the user says stop."""
 
-
-ID_VARIABLES = "INSTANCE_ID"
-"""Part of the name of every variable that carries an id."""
-
 REFERRED_TO = ("annotations", "labels")
 """Fields that a variable may refer to and that a user may change."""
 
 Workload = tuple[str, str]
 """Namespace and name of a StatefulSet."""
-
-
-@dataclass(slots=True)
-class PodLife:
-    """Everything that was ever written of one pod.
-
-    Parameters
-    ----------
-    ids: those it was given, before a client appends anything. shown: the containers of which an id was ever shown.
-    gone_s: since when its object has been gone, virtual seconds; infinite while it is there.
-    is_node_off: its Node was deleted, which in this world happens only once the machine is off.
-    """
-
-    uid: str
-    namespace: str
-    name: str
-    created_s: float
-    ids: set[str] = field(default_factory=set)
-    was_bound: bool = False
-    shown: set[str] = field(default_factory=set)
-    has_proof: bool = False
-    has_end: bool = False
-    is_forgotten: bool = False
-    node: str = ""
-    gone_s: float = math.inf
-    is_node_off: bool = False
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether its object is gone, or was forgotten."""
-        return self.gone_s != math.inf
-
-    @property
-    def is_certified(self) -> bool:
-        """Whether some component has written down that nothing of this pod runs, or that nothing ever did.
-
-        Notes
-        -----
-        Of those that showed no container no proof is asked; whether a process of theirs lives is asked of all (S1).
-        """
-        return self.has_proof or self.is_node_off or (
-            not self.shown and (self.has_end or self.is_forgotten or (self.is_gone and not self.was_bound))
-        )
 
 
 class GroundTruth:
@@ -129,6 +86,8 @@ class GroundTruth:
             NODES: self._node,
         }
         observers.append(self._observe)
+        processes.on_start.append(self._started)
+        self.restored_s = NEVER_S
 
     # what oracles ask -----------------------------------------------------------------------------------------------
 
@@ -172,8 +131,7 @@ class GroundTruth:
             p.uid
             for p in self.pods.values()
             if not p.is_certified
-            and bases & p.ids
-            and p.created_s < joined_s
+            and p.carried_since_s(bases) < joined_s
             and not self.assumptions.was_silent(p.uid, p.gone_s, joined_s)
             and not self.assumptions.is_forgotten(p.gone_s, joined_s)
         ]
@@ -212,6 +170,8 @@ class GroundTruth:
 
     def _wanted_since_s(self, life: GroupLife, made_since_s: float, issue: Issue) -> float | None:
         """Return since when a workload has wanted an ordinal under an id; None: it does not."""
+        if life.is_of_slots:
+            return self._had(life).get(issue.ordinal)
         wanted_since_s: float | None = None
         for at_s, ordinals in self._replicas.get((life.namespace, life.workload), []):
             is_wanted = issue.ordinal in ordinals
@@ -245,16 +205,30 @@ class GroundTruth:
             i
             for life in self.groups.values()
             if life.group_id == group_id and not life.is_gone
-            for i in life.ids_of(self.desired(life.workload, life.namespace))
+            for i in life.ids_of(self._had(life) if life.is_of_slots else self.desired(life.workload, life.namespace))
         )
+
+    def _had(self, life: GroupLife) -> dict[int, float]:
+        """Return the slots that processes of a Deployment's pods have had, of pods that stay, and since when."""
+        found: dict[int, float] = {}
+        for pod in self.pods.values():
+            if (pod.namespace, pod.deployment) != (life.namespace, life.workload) or pod.is_leaving or pod.is_gone:
+                continue
+            for given, since_s in pod.had.items():
+                number = life.note_given(given)
+                if number is not None:
+                    found[number] = min(since_s, found.get(number, since_s))
+        return found
 
     def resync(self, server: ApiServer) -> None:
         """Read the workloads again after etcd was set back, which sends no event."""
+        self.restored_s = self._loop.time()
         present = {(b["metadata"]["namespace"], b["metadata"]["name"]): b for b in server.list(STATEFULSETS)}
         for key in {*self._replicas, *present}:
             self._set_ordinals(key, present.get(key))
-        pods = {body["metadata"]["uid"] for body in server.list(PODS)}
+        pods = {body["metadata"]["uid"]: body for body in server.list(PODS)}
         for uid, pod in self.pods.items():
+            pod.is_leaving = pod.is_leaving if uid not in pods else is_leaving(pods[uid])
             pod.is_forgotten = pod.is_forgotten or not (pod.is_gone or uid in pods)
             pod.gone_s = math.inf if uid in pods else min(pod.gone_s, self._loop.time())
         groups = {body["metadata"]["uid"]: body for body in server.list(STATIC_GROUPS)}
@@ -279,16 +253,27 @@ class GroundTruth:
             namespace, name = metadata["namespace"], metadata["name"]
             life = self.pods[metadata["uid"]] = PodLife(metadata["uid"], namespace, name, self._loop.time())
         if event.previous is None or any(event.previous["metadata"].get(k) is not metadata.get(k) for k in REFERRED_TO):
-            life.ids |= _carried(body)
+            life.ids |= carried(body)
         life.was_bound = life.was_bound or bool(body["spec"].get("nodeName"))
         life.gone_s = math.inf if event.current is not None else min(life.gone_s, self._loop.time())
         life.node = life.node or str(body["spec"].get("nodeName") or "")
-        shown = _statuses(status)
+        life.deployment = life.deployment or deployment_of(body)
+        life.is_leaving = is_leaving(body)
+        shown = statuses(status)
         life.shown |= {s["name"] for s in shown if s.get("containerID")}
         is_over = status.get("phase") in ("Succeeded", "Failed")
         life.has_end = life.has_end or is_over
-        if is_over and _all_ended(body, shown, life.shown):
+        if is_over and all_ended(body, shown, life.shown):
             life.has_proof = True
+
+    def _started(self, process: ContainerProcess) -> None:
+        """Note the id that a process was given from outside of its pod's spec: from the file of its slot."""
+        pod = self.pods.get(process.pod_uid)
+        for given in ids_in(process.environment) if pod is not None else ():
+            if pod is not None and given not in pod.ids:
+                pod.had.setdefault(given, self._loop.time())
+                for life in self.groups.values():
+                    life.note_given(given)
 
     def _node(self, event: Event) -> None:
         """Note a deleted Node, where Nodes are deleted only after their machines are off."""
@@ -304,7 +289,10 @@ class GroundTruth:
         if life is None:
             place = metadata["namespace"], metadata["name"]
             scope = scope_of(self._cluster_uid, *place, metadata["uid"])
-            life = self.groups[metadata["uid"]] = GroupLife(*place, spec["groupId"], spec["workloadRef"]["name"], scope)
+            ref = spec["workloadRef"]
+            life = self.groups[metadata["uid"]] = GroupLife(
+                *place, spec["groupId"], ref["name"], scope, is_of_slots=ref.get("kind") == "Deployment"
+            )
         life.is_gone = event.current is None
         life.take(spec, self._loop.time())
 
@@ -327,32 +315,3 @@ class GroundTruth:
         holder, before = spec.get("holderIdentity"), ((event.previous or {}).get("spec") or {})
         if holder and spec.get("renewTime") != before.get("renewTime"):
             self.renewals[holder] = self._loop.time()
-
-
-def _carried(body: Json) -> set[str]:
-    """Return the ids that a pod was given, by annotation or by a variable of its containers."""
-    annotations = body["metadata"].get("annotations") or {}
-    found = {str(value) for key, value in annotations.items() if key.startswith("staticgroup.io/instance-id")}
-    for container in body["spec"]["containers"]:
-        known = environment(body, container["name"])
-        found |= {value for name, value in known.items() if ID_VARIABLES in name and value}
-    return found
-
-
-def _statuses(status: Mapping[str, Any]) -> list[Json]:
-    kinds = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-    return [s for kind in kinds for s in status.get(kind) or []]
-
-
-def _all_ended(body: Json, shown: Sequence[Json], ran: AbstractSet[str]) -> bool:
-    """Whether every container of the spec is shown as terminated by its runtime, or is shown and never ran."""
-    kinds = ("containers", "initContainers", "ephemeralContainers")
-    names = {c["name"] for kind in kinds for c in body["spec"].get(kind) or []}
-    ended = {
-        s["name"]
-        for s in shown
-        if (state := (s.get("state") or {}).get("terminated")) is not None
-        and state.get("containerID")
-        and state.get("reason") != "ContainerStatusUnknown"
-    }
-    return bool(names) and names <= ended | ({s["name"] for s in shown} - ran)

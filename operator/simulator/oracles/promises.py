@@ -28,7 +28,7 @@ class Violation:
 
     Parameters
     ----------
-    oracle: S1-S14 or L1-L5.
+    oracle: S1-S15 or L1-L6.
     """
 
     oracle: str

@@ -169,7 +169,8 @@ class Changes:
         """Draw a running process of the workload that was given an id; None: there is none."""
         world = self._world
         present = {pod["metadata"]["uid"] for pod in world.server.list(PODS, NAMESPACE)}
-        found = [p for p in world.processes.running() if p.pod_uid in present and world.ids_of(p)]
+        running = (p for p in world.processes.running() if p.container == world.team.container)
+        found = [p for p in running if p.pod_uid in present and world.ids_of(p)]
         return self._rng.choice(found) if found else None
 
     def _copied(self, original: ContainerProcess) -> dict[str, str]:

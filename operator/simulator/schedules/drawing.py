@@ -21,6 +21,7 @@ from ..kubernetes.objects import Json
 from ..world.teams import GROUP, WORKLOAD, Team
 from ..world.world import WorldSettings
 from .drawn_changes import Change, ChangeKind, draw_changes
+from .drawn_deployments import draw_deployments
 
 T = TypeVar("T")
 
@@ -162,7 +163,7 @@ def draw_world(rng: Random) -> Drawn:
         nodes=("n1", "n2", "n3", "n4"),
         brokers=BrokerSettings(group_initial_rebalance_delay_ms=rng.choice((0, 3000))),
         team=team,
-        others=others,
+        others=others + draw_deployments(rng, team, protocol=protocol, session_s=session_s),
         has_policy=has_policy,
         has_webhook=has_webhook,
         has_index_label=has_label,

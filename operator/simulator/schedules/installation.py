@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from random import Random
 
+from staticgroup.api.names import SLOTS_NAME
 from staticgroup.api.resources.staticgroup import Mode, RemovalPolicy
 
 from ..faults.arrivals import come_unseen
@@ -16,6 +17,7 @@ from ..world import teams
 from ..world.teams import Team
 from ..world.world import GROUP, NAMESPACE, WORKLOAD, World
 from .changes import Changes
+from .deployments import Deployer
 from .drawing import SCOPED, Arrival, Drawn
 from .repository import Repository, repository_source
 
@@ -117,6 +119,9 @@ class Town:
             chores.append(world.loop.spawn(self._manage(drawn.manages_after_s), name="manage"))
         if drawn.upgraded_after_s is not None:
             chores.append(world.loop.spawn(self._upgrade(drawn.upgraded_after_s), name="upgrade"))
+        for team in (other for other in world.settings.others if other.is_of_slots):
+            deployer = Deployer(world, team, Random(f"deployer/{world.seed}"))
+            chores.append(world.loop.spawn(deployer.work(), name="deployer"))
         changes = Changes(world, Random(f"changes/{world.seed}"))
         if (source := repository_source(world.team, world.seed)) is not None:
             chores.append(world.loop.spawn(Repository(world, source).follow(), name="repository"))
@@ -145,7 +150,7 @@ class Town:
         elif deed == "recreate":
             await self._recreate()
         elif deed == "scale others":
-            for other in self._world.settings.others:
+            for other in (o for o in self._world.settings.others if not o.is_of_slots):
                 users.scale(other.namespace, other.workload, rng.randint(0, other.replicas + 1))
         else:
             self._edit(deed)
@@ -210,9 +215,13 @@ class Town:
         name = world.server.policy_name
         if self._rng.random() < 0.4 and world.server.get(MUTATING_POLICIES, "", name) is None:
             world.server.create(MUTATING_POLICIES, {"metadata": {"name": name}})
+            if any(team.is_of_slots for team in world.teams):
+                world.server.create(MUTATING_POLICIES, {"metadata": {"name": SLOTS_NAME}})
 
     def tidy_up(self) -> None:
         """See to it that there is a workload and an operator, when everything else has been healed."""
         if self._world.server.get(STATEFULSETS, NAMESPACE, WORKLOAD) is None:
             self._world.create_workload()
+        for team in (other for other in self._world.settings.others if other.is_of_slots):
+            Deployer(self._world, team, self._rng).tidy_up()
         self._world.restart_operator("operator-a")

@@ -30,6 +30,7 @@ SETTLE_S = 150.0
 QUIET_S = 60.0
 """At the end: time in which nothing may be written to Kafka."""
 UNTIL_S = 20_000.0
+PASSED_ON = "slot passed from pod to pod"
 HELD = ("Held", "Suspect", "Zombie")
 """Kinds of issues in the status by which the operator says that it lets a departed member be."""
 
@@ -182,6 +183,9 @@ def _met(world: World) -> Counter[str]:
     met["operator process ended by itself"] = sum(1 for _ in world.trace.select(what="operator ends"))
     met["library gave its membership up"] = sum(1 for _ in world.trace.select(what="fatal error"))
     met[APPLIED_AGAIN] = sum(1 for _ in world.trace.select(what=APPLIED_AGAIN))
+    had = Counter(given for pod in world.truth.pods.values() for given in pod.had)
+    met[PASSED_ON] = had.total() - len(had)
+    met["pod of a Deployment started without a slot"] = sum(1 for _ in world.trace.select(what="waiter gives up"))
     met |= {kind.value: sum(1 for _ in world.trace.select(what=kind.value)) for kind in ChangeKind}
     return +met
 

@@ -14,8 +14,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ..faults import FAULTS
+from ..world import settings
 from .drawn_changes import ChangeKind
-from .schedule import Verdict, run
+from .schedule import PASSED_ON, Verdict, run
 
 REMOVAL_SHARE, ZOMBIE_SHARE = 0.30, 0.20
 ALL_KINDS_FROM = 300
@@ -84,6 +85,8 @@ class Tally:
         if self.count >= ALL_KINDS_FROM:
             found += [f"the fault {kind} never happened" for kind in sorted(FAULTS.keys() - self.faults.keys())]
             found += [f"nobody ever {kind}" for kind in ChangeKind if not self.met[kind]]
+            if settings.DEPLOYED_SHARE and not self.met[PASSED_ON]:
+                found.append(f"no {PASSED_ON}")
         return found
 
     def table(self) -> str:

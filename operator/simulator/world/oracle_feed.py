@@ -6,18 +6,21 @@ from collections.abc import Mapping
 
 from coordinator_model.consumer.group import ConsumerGroup
 
-from ..clients.processes import ProcessTable
+from ..clients.processes import ContainerProcess, ProcessTable
 from ..engine.loop import SimulationLoop
 from ..engine.trace import Trace
 from ..kafka.cluster import ModelKafkaCluster
 from ..kafka.requests import AppliedLeave
+from ..kubernetes.cluster import Kubernetes
 from ..kubernetes.objects import STATIC_GROUPS
 from ..kubernetes.watch_log import Event
 from ..operators.gateway import WireLeave, WireRelease
 from ..operators.process import RunningOperator
 from ..oracles.assumptions import SAMPLED_EVERY_S
 from ..oracles.ground_truth import GroundTruth
+from ..oracles.pod_life import ids_in
 from ..oracles.promises import Breach, Effect, Leave, Safety, SentRelease, StatusHistory, Violation
+from ..oracles.slots import SlotPromises, Waiting
 from .settings import WorldSettings
 from .teams import GROUP, NAMESPACE
 
@@ -40,6 +43,8 @@ class OracleFeed:
     processes: ProcessTable
     truth: GroundTruth
     safety: Safety
+    slots: SlotPromises
+    kubernetes: Kubernetes
     statuses: StatusHistory
     operators: list[RunningOperator]
     violations: list[Violation]
@@ -96,11 +101,32 @@ class OracleFeed:
         if resource == STATIC_GROUPS and event.current is not None:
             self.statuses.written(event.at_s, event.current)
 
+    def _started(self, process: ContainerProcess) -> None:
+        """Judge the id that a process was given from the file of its pod's slot: it is nobody else's."""
+        own = self.truth.pods.get(process.pod_uid)
+        if own is None:
+            return
+        for given in sorted(ids_in(process.environment) & own.had.keys()):
+            others = {p.pod_uid for p in self.processes.running() if given in ids_in(p.environment)} - {own.uid}
+            known = [own, *(self.truth.pods[uid] for uid in others if uid in self.truth.pods)]
+            if min(pod.created_s for pod in known) > self.truth.restored_s:
+                self.slots.started(self.loop.time(), given, own.uid, others)
+
+    def _sample_waiters(self) -> None:
+        """Judge how long pods wait for a slot on machines that work."""
+        waits: dict[str, Waiting] = {}
+        for machine in self.kubernetes.machines:
+            for (uid, _), wait in machine.waiters.running.items() if machine.is_working else ():
+                pod = self.truth.pods[uid]
+                waits[uid] = Waiting(deployment=(pod.namespace, pod.deployment), since_s=wait.since_s)
+        self.slots.sampled(self.loop.time(), waits)
+
     def _sample_members(self) -> None:
         """Note which members hold the seats of the group, and since when operators watch pods."""
         if self.loop.is_closing:
             return
         self.loop.world_call_later(SAMPLED_EVERY_S, self._sample_members)
+        self._sample_waiters()
         now_s, assumptions = self.loop.time(), self.truth.assumptions
         if self.kafka.locate(GROUP) is None:
             assumptions.paused(now_s)

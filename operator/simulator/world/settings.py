@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, Literal
 
 from coordinator_model.base.settings import BrokerSettings
+from staticgroup.api.workloads import DEPLOYMENT
 from staticgroup.core.members.node_gone import CLOUDS, NodeLifecycle
 from staticgroup.runtime.process.settings import Settings as OperatorSettings
 
 from ..clients.settings import LIBRARIES, ConsumerSettings, ContainerSettings
 from ..kubernetes.objects import Json
 from .teams import GROUP, TOPIC, Team
+
+DEPLOYED_SHARE: Final = 0.5
+"""Share of the schedules with a Deployment beside the StatefulSet; 0 also leaves its crashes out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +78,7 @@ class WorldSettings:
             force_observe=self.is_observing,
             node_lifecycle=self.node_lifecycle,
             settle_s=self.settle_s,
+            deployments=any(team.is_of_slots for team in (*self.others, *((self.team,) if self.team else ()))),
             **self.process,
             **others,
         )
@@ -99,6 +104,13 @@ def plain_team(settings: WorldSettings) -> Team:
         spec=spec,
         set_spec={"podManagementPolicy": policy},
     )
+
+
+def deployed_team(settings: WorldSettings) -> Team:
+    """Return the team of a world whose workload is a Deployment; one pod ends before the next one begins."""
+    team = plain_team(settings)
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    return replace(team, kind=DEPLOYMENT.kind, set_spec={"strategy": strategy})
 
 
 def program(team: Team, settings: WorldSettings) -> ContainerSettings:

@@ -1,4 +1,4 @@
-"""A team's objects as it wrote them: StaticGroup, StatefulSet, and the ids that it puts into the pod template itself.
+"""A team's objects as it wrote them: StaticGroup, workload, and the ids that it puts into the pod template itself.
 
 Source: docs/guide/adopt-existing.md (how a template names its id).
 """
@@ -13,10 +13,11 @@ from staticgroup.api import names
 from staticgroup.api.injection import env_entries
 from staticgroup.api.resources.client import WORKER_TYPES, EnvEntry
 from staticgroup.api.resources.staticgroup import StaticGroupSpec
+from staticgroup.api.workloads import DEPLOYMENT, STATEFUL_SET
 
 from ..clients.settings import PROTOCOL_VARIABLE
-from ..kubernetes.objects import Json, id_template
-from ..kubernetes.users import stateful_set
+from ..kubernetes.objects import DEPLOYMENTS, STATEFULSETS, Json, id_template
+from ..kubernetes.users import deployment, stateful_set
 from ..oracles.issued_ids import client_suffixes
 
 NAMESPACE, WORKLOAD, GROUP, TOPIC = "shop", "web", "orders", "orders"
@@ -29,13 +30,14 @@ REFERENCES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Team:
-    """One StatefulSet with one StaticGroup.
+    """One workload with one StaticGroup.
 
     Parameters
     ----------
     name: of the StaticGroup.
     spec: of the StaticGroup, besides its references.
-    set_spec: of the StatefulSet, besides what `stateful_set` writes; pod_spec: of its pods.
+    kind: of the workload: StatefulSet or Deployment.
+    set_spec: of the workload, besides what `stateful_set` and `deployment` write; pod_spec: of its pods.
     is_by_hand: the team names the ids in the pod template.
     container: whose program takes part in the group.
     client_protocol: of the client of the pod template; "": that of the world.
@@ -44,6 +46,7 @@ class Team:
     namespace: str = NAMESPACE
     workload: str = WORKLOAD
     name: str = GROUP
+    kind: str = STATEFUL_SET.kind
     replicas: int = 3
     spec: Json = field(default_factory=dict)
     set_spec: Json = field(default_factory=dict)
@@ -51,6 +54,16 @@ class Team:
     is_by_hand: bool = False
     container: str = "app"
     client_protocol: str = ""
+
+    @property
+    def is_of_slots(self) -> bool:
+        """True when its pods have slots: those of a Deployment."""
+        return self.kind == DEPLOYMENT.kind
+
+    @property
+    def resource(self) -> str:
+        """Return the resource of its workload."""
+        return DEPLOYMENTS if self.is_of_slots else STATEFULSETS
 
     @property
     def client(self) -> Json:
@@ -100,7 +113,8 @@ def static_group(team: Team, **spec: Any) -> Json:
     ----------
     spec: replaces fields of its spec.
     """
-    body: Json = {"workloadRef": {"name": team.workload}, "connectionRef": {"name": "kafka"}, "groupId": GROUP}
+    workload_ref = {"name": team.workload} | ({"kind": team.kind} if team.is_of_slots else {})
+    body: Json = {"workloadRef": workload_ref, "connectionRef": {"name": "kafka"}, "groupId": GROUP}
     return {
         "apiVersion": names.API_VERSION,
         "kind": names.STATIC_GROUP_KIND,
@@ -110,12 +124,15 @@ def static_group(team: Team, **spec: Any) -> Json:
 
 
 def workload(team: Team, *, grace_s: int, id_template: str = "") -> Json:
-    """Write a team's StatefulSet.
+    """Write a team's workload.
 
     Parameters
     ----------
     id_template: how the pod template names the ids; "": not at all.
     """
+    if team.is_of_slots:
+        pod_spec = {**team.pod_spec, "containers": containers(team), "terminationGracePeriodSeconds": grace_s}
+        return deployment(team.namespace, team.workload, team.replicas, pod_spec=pod_spec, **team.set_spec)
     return stateful_set(
         team.namespace,
         team.workload,

@@ -28,13 +28,16 @@ from ..kubernetes.cluster import Kubernetes
 from ..kubernetes.controllers.failure_recovery import FailureRecovery
 from ..kubernetes.node.addresses import node_address
 from ..kubernetes.objects import (
+    DEPLOYMENTS,
     KAFKA_CONNECTIONS,
     LEASES,
     NAMESPACES,
+    PODS,
     SECRETS,
-    STATEFULSETS,
     STATIC_GROUPS,
     Json,
+    is_terminating,
+    is_true,
     uid_of,
 )
 from ..operators.entrance import entered
@@ -42,12 +45,14 @@ from ..operators.process import RunningOperator, make_operator, note_orders
 from ..oracles.assumptions import SAMPLED_EVERY_S, Assumptions
 from ..oracles.ground_truth import GroundTruth
 from ..oracles.issued_ids import Issue
+from ..oracles.pod_life import deployment_of
 from ..oracles.promises import (
     Breach,
     Safety,
     StatusHistory,
     Violation,
 )
+from ..oracles.slots import SlotPromises
 from . import teams
 from .oracle_feed import OracleFeed
 from .settings import WorldSettings, plain_team, program
@@ -118,6 +123,7 @@ class World(OracleFeed):
             namespaces=(*self.namespaces, SYSTEM),
             has_policy=settings.has_policy,
             has_webhook=settings.has_webhook,
+            has_slots=any(team.is_of_slots for team in self.teams),
             provider=settings.provider,
         )
         self.kubernetes.stateful_sets.has_index_label = settings.has_index_label
@@ -140,6 +146,8 @@ class World(OracleFeed):
         self.failure_recovery.switch(settings.has_failure_recovery)
         self.safety = Safety(self.truth, settings.of_operator().lease_duration_s, self._violated, self._breached)
         self.statuses = StatusHistory(self._violated)
+        self.slots = SlotPromises(self._violated)
+        self.processes.on_start.append(self._started)
         self.kafka.on_applied.append(self._applied)
         self.kafka.on_released.append(self._released)
         self.server.observers.append(self._observe)
@@ -165,11 +173,11 @@ class World(OracleFeed):
         self.users.create(STATIC_GROUPS, teams.static_group(team or self.team, **spec))
 
     def create_workload(self, team: Team | None = None) -> None:
-        """Create a StatefulSet; that of the first team unless another is named."""
+        """Create a workload; that of the first team unless another is named."""
         team = team or self.team
         grace_s = max(10, round(self.settings.close_s) + 5)
         id_template = teams.id_template_by_hand(team, self.status_of(team))
-        self.users.create(STATEFULSETS, teams.workload(team, grace_s=grace_s, id_template=id_template))
+        self.users.create(team.resource, teams.workload(team, grace_s=grace_s, id_template=id_template))
 
     def change_team(self, team: Team) -> None:
         """Let the first team write other objects from now on; those that are there stay as they are."""
@@ -293,7 +301,22 @@ class World(OracleFeed):
         if not self.settings.is_static:
             return self.member_count() == len(self.truth.desired(WORKLOAD)) * self.settings.threads
         wanted = self.truth.desired_ids(GROUP)
-        return bool(wanted) and wanted == set(self.members())
+        return bool(wanted) and wanted == set(self.members()) and self.are_deployed()
+
+    def are_deployed(self) -> bool:
+        """True when every Deployment has as many pods as it wants, of its last template and Ready, and no others."""
+        for team in self.teams:
+            found = self.server.get(DEPLOYMENTS, team.namespace, team.workload) if team.is_of_slots else None
+            if found is None:
+                continue
+            own = [p for p in self.server.list(PODS, team.namespace) if deployment_of(p) == team.workload]
+            ready = [p for p in own if is_true(p, "Ready") and not is_terminating(p)]
+            shown, wanted = found.get("status") or {}, found["spec"]["replicas"]
+            if shown.get("observedGeneration") != found["metadata"]["generation"]:
+                return False
+            if not len(own) == len(ready) == shown.get("updatedReplicas") == wanted:
+                return False
+        return True
 
     def is_stable(self) -> bool:
         """True when no rebalance is under way, so that the members are in the coordinator's log."""

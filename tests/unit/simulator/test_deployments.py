@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from random import Random
 from typing import Any
 
 import pytest
 
 from simulator.engine.loop import run
-from simulator.kubernetes.controllers.deployment import DeploymentController, fenceposts
+from simulator.kubernetes.controllers.deployment import fenceposts
 from simulator.kubernetes.objects import DEPLOYMENTS, PODS, REPLICASETS, Json, is_terminating, is_true, name_of
 from simulator.kubernetes.watch_log import Event
 from support.narrowing import some
@@ -30,7 +29,6 @@ class World(PlainWorld):
 
     def __init__(self, **spec: Any) -> None:
         super().__init__()
-        self.controller = DeploymentController(self.server, self.loop, rng=Random(1), trace=self.trace)
         self.least_ready, self.most_counted = 99, 0
         labels = {"app": "orders"}
         template: Json = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": IMAGES[0]}]}}

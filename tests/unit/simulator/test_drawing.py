@@ -15,10 +15,12 @@ import pytest
 from pydantic import BaseModel
 
 from simulator.oracles.issued_ids import GroupLife, scope_of
-from simulator.schedules import drawing, drawn_changes
+from simulator.schedules import drawing, drawn_changes, drawn_deployments
 from simulator.schedules.drawing import Arrival, Drawn, Rivalry, draw_world
 from simulator.schedules.drawn_changes import ChangeKind
-from simulator.world.teams import GROUP, static_group
+from simulator.schedules.drawn_deployments import draw_deployment
+from simulator.world import settings
+from simulator.world.teams import GROUP, Team, static_group
 from staticgroup.api.identifiers import IdScheme, identity_scope, resolve_template
 from staticgroup.api.injection import client_suffixes, env_suffixes
 from staticgroup.api.resources.client import TAKES_ENV, ClientType
@@ -53,9 +55,10 @@ UNDRAWN = {".groupProtocol": {"Streams"}, ".connectionRef.kind": {"ClusterKafkaC
 from what is done through it, and held by unit tests and mutants."""
 
 
-UNDRAWN_WORKLOADS = {"StrimziPodSet"}
-"""The simulation has one controller of workloads, that of StatefulSets. What is known of another kind is held by unit
-tests and mutants, its rounds by tests/unit/runtime/test_pod_sets.py, and the whole of it on a real API server."""
+UNDRAWN_WORKLOADS = {"StrimziPodSet", "Rollout"} | (set() if settings.DEPLOYED_SHARE else {"Deployment"})
+"""The simulation has no controller of StrimziPodSets. What is known of that kind is held by unit tests and mutants, its
+rounds by tests/unit/runtime/test_pod_sets.py, and the whole of it on a real API server. Nor has it one of Rollouts, whose
+rounds tests/unit/runtime/test_slots_of_rollouts.py holds."""
 
 
 def value_at(spec: dict[str, Any], path: str) -> Any:
@@ -84,9 +87,76 @@ def test_every_value_of_the_resource_is_drawn(path: str, specs: list[dict[str, A
     assert {value_at(spec, path) for spec in specs} == CHOICES[path] - UNDRAWN.get(path, set())
 
 
-def test_every_kind_of_workload_is_drawn(specs: list[dict[str, Any]]) -> None:
+def test_every_kind_of_workload_is_drawn(drawn: list[Drawn]) -> None:
     known = {kind.kind for kind in WORKLOAD_KINDS}
-    assert {value_at(spec, ".workloadRef.kind") for spec in specs} == known - UNDRAWN_WORKLOADS
+    found = {team.kind for d in drawn for team in (some(d.world.team), *d.world.others)}
+    assert found == known - UNDRAWN_WORKLOADS
+
+
+@pytest.fixture(scope="module")
+def carts() -> list[Team]:
+    return [
+        draw_deployment(Random(f"deployment/{n}"), protocol=("classic", "consumer")[n % 2], session_s=30)
+        for n in range(1000)
+    ]
+
+
+def test_every_way_in_which_a_deployment_rolls_is_drawn(carts: list[Team]) -> None:
+    assert {team.replicas for team in carts} == set(range(1, 7))
+    strategies = [team.set_spec["strategy"] for team in carts]
+    assert {each["type"] for each in strategies} == {"RollingUpdate", "Recreate"}
+    rolling = [each["rollingUpdate"] for each in strategies if each["type"] == "RollingUpdate"]
+    assert {(each["maxSurge"], each["maxUnavailable"]) for each in rolling} == set(drawn_deployments.ROLLING)
+    assert all(0 not in pair or set(pair) != {0} for pair in drawn_deployments.ROLLING), "one of them is at least 1"
+    assert any("minReadySeconds" in team.set_spec for team in carts)
+    inits = {c["name"] for team in carts for c in team.pod_spec.get("initContainers", ())}
+    assert inits == {"migrate", "proxy"}
+
+
+def test_no_deployment_is_drawn_that_the_api_server_refuses(carts: list[Team]) -> None:
+    for team in carts:
+        spec = StaticGroup.from_wire(static_group(team)).spec.to_wire()
+        assert spec["workloadRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}
+        assert spec["client"]["type"] not in ("Connect", "Debezium", "Own"), "ids of its pods are injected"
+        assert "{ordinal}" not in team.template, "its pods have none"
+        assert "{podName}" in team.template
+        assert not (spec["removal"] == "DepartedAndCrashed" and spec["groupProtocol"] == "Classic")
+        assert all(entry["container"] == team.container for entry in team.client.get("env", ()))
+
+
+def test_what_else_a_seed_draws_does_not_depend_on_deployments(
+    monkeypatch: pytest.MonkeyPatch, drawn: list[Drawn]
+) -> None:
+    monkeypatch.setattr(settings, "DEPLOYED_SHARE", 1.0)
+    found = [draw_world(Random(f"world/{n}")) for n in range(300)]
+    for before, after in zip(drawn, found, strict=False):
+        kept = tuple(team for team in after.world.others if not team.is_of_slots)
+        others = tuple(team for team in before.world.others if not team.is_of_slots)
+        assert replace(after, world=replace(after.world, others=kept)) == replace(
+            before, world=replace(before.world, others=others)
+        )
+        assert (after.world.others != kept) == (not some(after.world.team).is_of_workers)
+
+
+def test_ids_of_slots_in_the_ground_truth_are_those_of_the_product(carts: list[Team]) -> None:
+    for team in carts[:200]:
+        life = GroupLife(team.namespace, team.name, GROUP, team.workload, "5ca1ab1e", is_of_slots=True)
+        life.take(team.spec, 0.0)
+        spec = StaticGroup.from_wire(static_group(team)).spec
+        template = resolve_template(
+            spec.template, namespace=team.namespace, workload_name=team.workload, group_name=team.name,
+            scope="5ca1ab1e",
+        )
+        scheme = IdScheme(
+            template=template, workload_name=team.workload, env_suffixes=env_suffixes(spec.client),
+            suffixes=client_suffixes(spec.client),
+        )
+        expected = {str(i) for i in scheme.expected_ids(1234567, 1)}
+        assert not any(life.issued(i) for i in expected)
+        for suffix in env_suffixes(spec.client):
+            assert life.note_given(template.replace("{podName}", "cart-1234567") + suffix) == 1234567
+        assert life.ids_of({1234567}) == expected
+        assert life.note_given("cart-x" + template.replace("{podName}", "")) is None
 
 
 def test_applications_of_kafka_streams_are_drawn_with_one_thread_and_more(specs: list[dict[str, Any]]) -> None:
@@ -183,7 +253,7 @@ def test_every_change_of_members_is_drawn_where_there_can_be_one(drawn: list[Dra
         if change.kind is ChangeKind.OUTSIDER:
             assert not team.is_scoped
             assert not team.spec["assumeExclusive"], "it would be false"
-            assert d.world.others == ()
+            assert all(other.is_of_slots for other in d.world.others)
 
 
 def test_what_else_a_seed_draws_does_not_depend_on_changes(monkeypatch: pytest.MonkeyPatch, drawn: list[Drawn]) -> None:
@@ -217,7 +287,7 @@ def test_clusters_old_and_new_are_drawn(drawn: list[Drawn]) -> None:
 
 
 def test_ids_meet_only_where_everybody_has_said_that_they_do_not(drawn: list[Drawn]) -> None:
-    meeting = [(d.world.team, other) for d in drawn for other in d.world.others if not other.is_scoped]
+    meeting = [(d.world.team, other) for d in drawn for other in d.world.others if not (other.is_scoped or other.is_of_slots)]
     assert len(meeting) >= WORLDS * 0.01
     for team, other in meeting:
         assert team is not None
@@ -266,7 +336,7 @@ def test_an_id_of_an_earlier_template_stays_issued_and_is_current_no_more() -> N
 
 
 NOT_DRAWN = {
-    "namespace", "identity", "lease_name", "policy_name", "webhook_name",  # names
+    "namespace", "identity", "lease_name", "policy_name", "webhook_name", "slots_name",  # names
     # the edges, which a model replaces
     "secret_label", "allow_loopback", "tokens_path", "aws_msk_iam", "health_port", "log_level", "log_format",
     "journal_kafka_connection", "journal_kafka_topic", "journal_files_path", "journal_files_max_mib",

@@ -134,3 +134,15 @@ async def test_deleted_namespace_empties_itself(world: PlainWorld) -> None:
     await world.until(lambda: world.server.get("namespaces", "", "shop") is None)
     assert not world.pods
     assert not world.processes.running
+
+
+@up()
+async def test_controller_that_was_away_goes_on_with_what_it_missed(world: PlainWorld) -> None:
+    """An appointment that it missed does not stand in the way of the next one."""
+    world.cluster.stateful_sets.due.is_paused = True
+    world.users.scale("shop", "web", 4)
+    await asyncio.sleep(5)
+    assert len(world.pods) == 3
+    world.cluster.stateful_sets.due.is_paused = False
+    world.cluster.restart_api_server()
+    await world.until(lambda: is_up(world, 4), 30)

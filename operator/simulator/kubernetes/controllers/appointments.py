@@ -40,6 +40,8 @@ class Appointments:
         self._loop.world_call_later(wait_s, self._keep, key, due_s)
 
     def _keep(self, key: Key, due_s: float) -> None:
-        if self._due.get(key) == due_s and not self.is_paused:
-            del self._due[key]
+        if self._due.get(key) != due_s:
+            return
+        del self._due[key]
+        if not self.is_paused:
             self._sync(key)

@@ -57,6 +57,11 @@ class DeploymentController:
         elif resource == PODS and owner is not None and owner["kind"] == "ReplicaSet":
             self.due.make((namespace_of(obj), owner["name"].rpartition("-")[0]))
 
+    def poke_all(self) -> None:
+        """Reconcile every Deployment, as after a restart of the controller."""
+        for deployment in self._server.list(DEPLOYMENTS):
+            self.due.make((namespace_of(deployment), name_of(deployment)))
+
     def _sync(self, key: Key) -> None:
         deployment = self._server.get(DEPLOYMENTS, *key)
         if deployment is None or is_terminating(deployment):

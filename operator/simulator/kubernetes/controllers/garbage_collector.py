@@ -12,9 +12,11 @@ from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
 from ..api_server import ApiServer
 from ..objects import (
+    DEPLOYMENTS,
     KAFKA_CONNECTIONS,
     NAMESPACES,
     PODS,
+    REPLICASETS,
     REVISIONS,
     SECRETS,
     STATEFULSETS,
@@ -30,12 +32,13 @@ from ..watch_log import Event
 
 REACTION_S: Final = (0.05, 0.5)
 RETRY_S: Final = 1.0
-_DEPENDENTS: Final = (PODS, REVISIONS)
-_CONTENTS: Final = (STATEFULSETS, STATIC_GROUPS, KAFKA_CONNECTIONS, SECRETS, REVISIONS, PODS)
+_OWNERS: Final = (STATEFULSETS, DEPLOYMENTS, REPLICASETS)
+_DEPENDENTS: Final = (PODS, REVISIONS, REPLICASETS)
+_CONTENTS: Final = (STATEFULSETS, DEPLOYMENTS, REPLICASETS, STATIC_GROUPS, KAFKA_CONNECTIONS, SECRETS, REVISIONS, PODS)
 
 
 class GarbageCollector:
-    """Follow deletions of StatefulSets and namespaces to their end."""
+    """Follow deletions of workloads and namespaces to their end."""
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, *, rng: Random, trace: Trace) -> None:
         self._server = server
@@ -45,12 +48,12 @@ class GarbageCollector:
         server.observers.append(self._observe)
 
     def _observe(self, resource: str, event: Event) -> None:
-        if resource == STATEFULSETS:
+        if resource in _OWNERS:
             if event.current is None:
                 assert event.previous is not None
                 self._later(self._delete_dependents, event.previous)
             elif is_terminating(event.current):
-                self._later(self._go_on, namespace_of(event.current), name_of(event.current))
+                self._later(self._go_on, resource, namespace_of(event.current), name_of(event.current))
         elif resource == NAMESPACES and event.current is not None and is_terminating(event.current):
             self._later(self._empty, name_of(event.current))
 
@@ -79,9 +82,9 @@ class GarbageCollector:
         except ApiError:
             pass  # another writer was faster
 
-    def _go_on(self, namespace: str, name: str) -> None:
+    def _go_on(self, kind: str, namespace: str, name: str) -> None:
         """Carry out what a finalizer of ours asks for, and take the finalizer away when it is done."""
-        owner = self._server.get(STATEFULSETS, namespace, name)
+        owner = self._server.get(kind, namespace, name)
         if owner is None or not is_terminating(owner):
             return
         finalizers = owner["metadata"].get("finalizers") or []
@@ -91,19 +94,17 @@ class GarbageCollector:
                 patch = {"metadata": {"ownerReferences": kept or None}}
                 self._server.patch(resource, namespace, name_of(obj), patch, uid=uid_of(obj))
                 self._trace.add(self._loop.time(), "garbage collector", "orphaned", object=name_of(obj))
-            self._finish(owner, "orphan")
+            self._finish(kind, owner, "orphan")
         elif "foregroundDeletion" in finalizers:
             self._delete_dependents(owner)
             if self._dependents(owner):
-                self._later(self._go_on, namespace, name, delay_s=RETRY_S)
+                self._later(self._go_on, kind, namespace, name, delay_s=RETRY_S)
             else:
-                self._finish(owner, "foregroundDeletion")
+                self._finish(kind, owner, "foregroundDeletion")
 
-    def _finish(self, owner: Json, finalizer: str) -> None:
+    def _finish(self, kind: str, owner: Json, finalizer: str) -> None:
         left = [f for f in owner["metadata"]["finalizers"] if f != finalizer]
-        self._server.patch(
-            STATEFULSETS, namespace_of(owner), name_of(owner), {"metadata": {"finalizers": left or None}}
-        )
+        self._server.patch(kind, namespace_of(owner), name_of(owner), {"metadata": {"finalizers": left or None}})
 
     def _empty(self, name: str) -> None:
         """Delete everything in a namespace, and then the namespace."""

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from staticgroup.api.names import SLOT_NAME
+
 from ..objects import Json, time_text
 
 _KEYED: Final = re.compile(r"metadata\.(annotations|labels)\['([^']*)'\]")
@@ -53,6 +55,16 @@ class ContainerRecord:
     def is_running(self) -> bool:
         """True while the kubelet believes that it runs."""
         return self.started_s is not None and self.finished_s is None
+
+    @property
+    def is_due(self) -> bool:
+        """True before its first run, and for an init container that has not ended by itself yet."""
+        return not self.run or (self.is_oneshot and self.is_running)
+
+    @property
+    def is_waiter(self) -> bool:
+        """True for the init container that waits for a slot; it ends with code 0 also on SIGTERM."""
+        return self.is_oneshot and self.name.startswith(f"{SLOT_NAME}-")
 
     def begin(self, now_s: float) -> None:
         """Note a new run."""
@@ -147,14 +159,25 @@ def records_of(pod: Json) -> list[ContainerRecord]:
     return found + [ContainerRecord(name=c["name"], image=c.get("image", "")) for c in spec["containers"]]
 
 
-def environment(pod: Json, container_name: str) -> Mapping[str, str]:
-    """Resolve a container's variables as its process sees them: literals, `$(VAR)` and field references."""
+def environment(
+    pod: Json, container_name: str, files: Mapping[str, Mapping[str, str]] | None = None
+) -> Mapping[str, str]:
+    """Resolve a container's variables as its process sees them: literals, `$(VAR)`, fields and keys in files.
+
+    Parameters
+    ----------
+    files: what the file of each of the pod's volumes says; a variable whose key is not there is not set.
+    """
     known: dict[str, str] = {}
     containers = [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
     for container in containers:
         if container["name"] == container_name:
             for entry in container.get("env") or ():
-                known[entry["name"]] = _value(entry, pod, known)
+                in_file = (entry.get("valueFrom") or {}).get("fileKeyRef")
+                if in_file is None:
+                    known[entry["name"]] = _value(entry, pod, known)
+                elif in_file["key"] in (found := (files or {}).get(in_file["volumeName"], {})):
+                    known[entry["name"]] = found[in_file["key"]]
     return known
 
 

@@ -11,6 +11,7 @@ its status, and then, apart from it, the DELETE of the object.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 
 from ...engine.loop import SimulationLoop
@@ -19,11 +20,13 @@ from ..objects import NODES, PODS, Json, is_terminating, name_of, namespace_of, 
 from ..storage import ApiError
 from ..watch_log import Event, Selector
 from .addresses import Addresses
-from .container_status import REBOOT_EXIT_CODE, ContainerRecord, environment, records_of
+from .container_status import ContainerRecord, environment
 from .kills import Kills
 from .machine import Machine
 from .pod_worker import PodWorker, Stage
 from .processes import Processes
+from .runtime import Runtime
+from .slot_waiter import Waiters
 
 ORPHAN_GRACE_S: Final = 1.0
 
@@ -40,7 +43,7 @@ class Kubelet(Machine):
     rejections: so many next pods are refused admission, without any container status.
     missing_images: images that cannot be pulled; containers that need them wait for the rest of their pod's life.
     kills: the containers that its runtime is asked to end.
-    clock_off_s: the node's clock is ahead by so much; it dates the beginnings and ends of containers.
+    waiters: of its pods, which wait for slots of their Deployments.
     """
 
     def __init__(self, server: ApiServer, loop: SimulationLoop, processes: Processes, **parts: Any) -> None:
@@ -48,26 +51,18 @@ class Kubelet(Machine):
         self.rejections = 0
         self.kills = Kills(processes, self.host, self._note)
         self.addresses = Addresses(self.name, self.host)
-        self.clock_off_s = 0.0
         self.missing_images: set[str] = set()
         self._workers: dict[str, PodWorker] = {}
-        self._runtime: dict[str, list[ContainerRecord]] = {}
-        self._exits: dict[tuple[str, str], tuple[float, int]] = {}
+        self._runtime = Runtime(processes, self.host)
+        self.waiters = Waiters(loop, self._rng, later=self._later, note=self._note)
         self._selector = Selector(fields=f"spec.nodeName={self.name}")
         server.observers.append(self._observe)
         self._launch()
 
-    def _clock_s(self) -> float:
-        """Return the time by the node's clock."""
-        return self._loop.time() + self.clock_off_s
-
     def _lose_processes(self) -> None:
         self.kills.let_through()
-        now_s = self._clock_s()
-        for records in self._runtime.values():
-            for record in records:
-                if record.is_running:
-                    record.end(now_s, REBOOT_EXIT_CODE, "Unknown")
+        self._runtime.lose_processes(self._clock_s())
+        self.waiters.lose()
 
     def _forget_all(self) -> None:
         self._workers.clear()
@@ -83,16 +78,20 @@ class Kubelet(Machine):
             uid, place = uid_of(obj), (namespace_of(obj), name_of(obj))
             worker = self._workers.get(uid)
             if worker is not None and event.current is not None and not is_terminating(obj):
-                worker.pod = obj  # labels and our own status: nothing to do
+                self._take(worker, obj)  # labels, our own status, notes for waiters: nothing else to do
                 return
             self._later(self._draw(self.timings.reaction_s), self._hear, uid, place)
+
+    def _take(self, worker: PodWorker, pod: Json) -> None:
+        worker.pod = pod
+        self.waiters.take(worker, pod, partial(self._waited, worker))
 
     def _resync(self) -> None:
         """Compare everything with the API server, as after a new LIST."""
         if not self.is_connected:
             return
         present = {uid_of(pod): pod for pod in self._server.list(PODS, selector=self._selector)}
-        for uid in [*present, *(uid for uid in [*self._workers, *self._runtime] if uid not in present)]:
+        for uid in [*present, *(uid for uid in [*self._workers, *self._runtime.known()] if uid not in present)]:
             pod = present.get(uid)
             self._look_at(uid, pod)
         for worker in list(self._workers.values()):
@@ -128,7 +127,7 @@ class Kubelet(Machine):
         if worker is None:
             self._admit(pod)
             return
-        worker.pod = pod
+        self._take(worker, pod)
         if is_terminating(pod):
             if worker.stage is Stage.ENDED:
                 self._later(self._draw(self.timings.cleanup_s), self._delete_object, worker)
@@ -137,8 +136,7 @@ class Kubelet(Machine):
 
     def _reap(self, uid: str) -> None:
         """Kill what runs without an object: this kubelet process knows it only from the runtime."""
-        names = [r.name for r in self._runtime.get(uid, ()) if self._runs(uid, r.name)]
-        if not names:
+        if not (names := self._runtime.running(uid)):
             self._forget(uid)
             return
         self._note("orphan found", uid=uid[:8])
@@ -147,10 +145,9 @@ class Kubelet(Machine):
         self._later(ORPHAN_GRACE_S, self._kill, uid)
 
     def _kill(self, uid: str) -> None:
-        for record in self._runtime.get(uid, ()):
-            if self._runs(uid, record.name):
-                self._note("container killed", uid=uid[:8], container=record.name)
-                self.kills.send(uid, record.name, "KILL")
+        for name in self._runtime.running(uid):
+            self._note("container killed", uid=uid[:8], container=name)
+            self.kills.send(uid, name, "KILL")
 
     def let_kills_through(self) -> None:
         """Carry out the kills that hang."""
@@ -161,23 +158,23 @@ class Kubelet(Machine):
         worker = self._workers.pop(uid, None)
         if worker is not None and worker.kill_timer is not None:
             worker.kill_timer.cancel()
-        if any(self._runs(uid, record.name) for record in self._runtime.get(uid, ())):
+        if self._runtime.running(uid):
             return  # the runtime still knows what it runs
         self.addresses.give_back(uid)
-        for record in self._runtime.pop(uid, ()):
-            self._exits.pop((uid, record.name), None)
+        self._runtime.forget(uid)
+        self.waiters.forget(uid)
 
     # -- start
 
     def _admit(self, pod: Json) -> None:
         uid = uid_of(pod)
-        worker = PodWorker(pod=pod, records=self._runtime.setdefault(uid, records_of(pod)))
+        worker = PodWorker(pod=pod, records=self._runtime.records(pod))
         self._workers[uid] = worker
         if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
             worker.stage = Stage.ENDED
             if is_terminating(pod):
                 self._later(self._draw(self.timings.cleanup_s), self._delete_object, worker)
-            if any(self._runs(uid, r.name) for r in worker.records):
+            if self._runtime.running(uid):
                 self._later(self.timings.housekeeping_s, self._reap, uid)
         elif self.rejections > 0:
             self.rejections -= 1
@@ -192,7 +189,7 @@ class Kubelet(Machine):
 
     def _take_up(self, worker: PodWorker) -> None:
         """Start a pod, or go on where an earlier kubelet process has left it."""
-        waiting = [i for i, r in enumerate(worker.records) if not r.run or (r.is_oneshot and r.is_running)]
+        waiting = [i for i, r in enumerate(worker.records) if r.is_due or self.waiters.is_due(worker.uid, r)]
         if waiting:
             self._post(worker)
             self._later(self._draw(self.timings.start_s), self._start, worker, waiting[0])
@@ -202,7 +199,7 @@ class Kubelet(Machine):
             self._post(worker)
 
     def _reap_rejected(self, worker: PodWorker) -> None:
-        if any(self._runs(worker.uid, r.name) for r in worker.records):
+        if self._runtime.running(worker.uid):
             self._reap(worker.uid)
 
     def _start(self, worker: PodWorker, index: int) -> None:
@@ -220,10 +217,14 @@ class Kubelet(Machine):
                 return
             if record.is_unpulled:
                 continue
-            record.begin(now_s)
+            if not (record.is_waiter and record.is_running):
+                record.begin(now_s)
             if record.is_oneshot:
                 self._post(worker)
-                self._later(self._draw(self.timings.init_s), self._init_done, worker, position)
+                if record.is_waiter:
+                    self.waiters.run(worker, record.name, partial(self._waited, worker, record.name))
+                else:
+                    self._later(self._draw(self.timings.init_s), self._init_done, worker, position)
                 return
             self._run(worker, record)
         worker.stage = Stage.RUNNING
@@ -235,23 +236,29 @@ class Kubelet(Machine):
             record.end(self._clock_s(), 0)
             self._start(worker, position + 1)
 
+    def _waited(self, worker: PodWorker, container: str) -> None:
+        """Go on after a waiter; after a boot, others than the first container behind it have to be started again."""
+        self._init_done(worker, worker.records.index(worker.record(container)))
+        if worker.stage is Stage.RUNNING:
+            self._restart_ended(worker)
+
     def _run(self, worker: PodWorker, record: ContainerRecord) -> None:
-        self._exits.pop((worker.uid, record.name), None)
+        self._runtime.started(worker.uid, record.name)
         self._note("container started", pod=worker.name, uid=worker.uid[:8], container=record.name, run=record.run)
         self._processes.start(
             node=self.host, namespace=worker.namespace, pod_name=worker.name, pod_uid=worker.uid, container=record.name,
-            environment=environment(worker.pod, record.name), address=self.addresses.of(worker.uid),
+            environment=environment(worker.pod, record.name, self.waiters.files.get(worker.uid, {})),
+            address=self.addresses.of(worker.uid),
         )  # fmt: skip
         if self.timings.ready_s is not None:
             self._later(self._draw(self.timings.ready_s), self._set_ready, worker, record.name, record.run)
 
     def container_ready(self, pod_uid: str, container: str) -> None:
         """Take from a process that it has started up; a readiness probe finds out a little later."""
-        records = self._runtime.get(pod_uid, ())
-        for record in records:
-            worker = self._workers.get(pod_uid)
-            if record.name == container and worker is not None:
-                self._later(self._draw(self.timings.probe_s), self._set_ready, worker, container, record.run)
+        worker = self._workers.get(pod_uid)
+        if worker is not None and self._runtime.has_container(pod_uid, container):
+            run = worker.record(container).run
+            self._later(self._draw(self.timings.probe_s), self._set_ready, worker, container, run)
 
     def _set_ready(self, worker: PodWorker, container: str, run: int) -> None:
         record = worker.record(container)
@@ -263,14 +270,11 @@ class Kubelet(Machine):
 
     def owns(self, pod_uid: str) -> bool:
         """True when this node's runtime knows the pod."""
-        return pod_uid in self._runtime
-
-    def _runs(self, pod_uid: str, container: str) -> bool:
-        return self._processes.is_running(pod_uid, container, node=self.host)
+        return self._runtime.owns(pod_uid)
 
     def container_exited(self, pod_uid: str, container: str, exit_code: int) -> None:
         """Take from the runtime that a process ended; the kubelet notices a little later."""
-        self._exits[pod_uid, container] = (self._clock_s(), exit_code)
+        self._runtime.exited(pod_uid, container, self._clock_s(), exit_code)
         worker = self._workers.get(pod_uid)
         if worker is not None:
             self._later(self._draw(self.timings.notice_s), self._relist, worker)
@@ -278,12 +282,7 @@ class Kubelet(Machine):
     def _relist(self, worker: PodWorker) -> None:
         """Compare the runtime with what the kubelet believes of one pod."""
         has_changed = False
-        for record in worker.records:
-            if record.is_oneshot or not record.is_running or self._runs(worker.uid, record.name):
-                continue
-            if (worker.uid, record.name) not in self._exits:
-                continue  # the runtime has not reported its end yet
-            at_s, exit_code = self._exits[worker.uid, record.name]
+        for record, at_s, exit_code in self._runtime.ended(worker.uid, worker.records):
             record.end(at_s, exit_code)
             has_changed = True
             shown = {"uid": worker.uid[:8], "container": record.name, "exit": exit_code}
@@ -337,11 +336,12 @@ class Kubelet(Machine):
         if worker.stage is Stage.TERMINATING:
             return
         worker.stage = Stage.TERMINATING
+        self.waiters.stop(worker.uid)
         self._note("pod terminates", pod=worker.name, uid=worker.uid[:8], why=why, grace=grace_s)
         self._post(worker)
         for record in worker.records:
             if record.is_oneshot and record.is_running:
-                record.end(self._clock_s(), 143, "Error")
+                record.end(self._clock_s(), *((0, "") if record.is_waiter else (143, "Error")))
             elif record.kind == "containerStatuses":
                 self.kills.send(worker.uid, record.name, "TERM")
         self._later(self._draw(self.timings.notice_s), self._relist, worker)

@@ -33,6 +33,7 @@ class Machine(ABC):
     is_cut: no connection to the API server.
     is_replaced: another machine has its name, and the API server listens to that one.
     host: what its processes run on; the name of its Node, unless another machine had that before.
+    clock_off_s: its clock is ahead by so much; it dates the beginnings and ends of containers.
     provider: scheme of the providerID of its Node; "": it has none.
     """
 
@@ -59,6 +60,7 @@ class Machine(ABC):
         self.is_frozen = False
         self.is_cut = False
         self.is_replaced = False
+        self.clock_off_s = 0.0
         self.timings = timings
         self._server = server
         self._loop = loop
@@ -80,6 +82,10 @@ class Machine(ABC):
     @abstractmethod
     def _forget_all(self) -> None:
         """Lose what only the kubelet process knew."""
+
+    def _clock_s(self) -> float:
+        """Return the time by the node's clock."""
+        return self._loop.time() + self.clock_off_s
 
     # -- the machine and the kubelet process
 
