@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from support.devcluster.images import slot_waiter_image
 from support.devcluster.kafka_broker import Brokers, BrokerSettings
 from support.devcluster.progress import say
 from support.scene.figures import FIGURES
@@ -47,6 +48,17 @@ def installed(stage: Stage) -> Stage:
     """The stage with the operator installed from its chart, with its default values."""
     stage.install()
     return stage
+
+
+@pytest.fixture(scope="module")
+def serves_deployments(installed: Stage) -> Iterator[Stage]:
+    """The stage, whose operator serves Deployments too until the module ends."""
+    reference, _ = slot_waiter_image()
+    installed.cluster.load_image(reference)
+    repository, _, tag = reference.rpartition(":")
+    installed.install(workloads={"deployments": True}, slots={"image": {"repository": repository, "tag": tag}})
+    yield installed
+    installed.install()
 
 
 @pytest.fixture(scope="session")
@@ -88,10 +100,10 @@ def new_play(
     """Open plays; afterwards no live member may have been removed, by process table and brokers' log."""
     opened: list[Play] = []
 
-    def make(suffix: str = "", **options: Any) -> Play:
+    def make(suffix: str = "", kind: type[Play] = Play, **options: Any) -> Play:
         stem = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower()).strip("-")[:28].strip("-")
         name = f"{stem}{'-' + suffix if suffix else ''}-{os.urandom(2).hex()}"
-        opened.append(Play(stage=installed, name=name, **options).open())
+        opened.append(kind(stage=installed, name=name, **options).open())
         return opened[-1]
 
     yield make

@@ -6,8 +6,7 @@ The one idea: what a restart cost is counted by the brokers (rebalances, leaves,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -16,41 +15,20 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.long_drills import by_length
 from support.scene.figures import record, spread
+from support.scene.load import RATE_PER_S, load, lost
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, collected_lines
 from support.scene.witnesses import is_operators
 from support.waiting import until
-from support.workload.process import Program, ranges_of
-from support.workload.ranges import Ranges, missing, size
+from support.workload.process import ranges_of
+from support.workload.ranges import size
 
 pytestmark = pytest.mark.e2e
 
 NewPlay = Callable[..., Play]
 PROTOCOLS = ("classic", "consumer")
 SESSION_S = 60
-RATE_PER_S = 600
 DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED)
-
-
-@contextmanager
-def load(game: Play) -> Iterator[Program]:
-    """Have a producer write to every partition meanwhile."""
-    producer = Program(
-        "producer", {"BOOTSTRAP": game.stage.brokers.bootstrap, "TOPIC": game.name, "RATE_PER_S": str(RATE_PER_S)}
-    )
-    try:
-        producer.wait_for_kind("acked")
-        yield producer
-    finally:
-        if producer.is_running:
-            producer.terminate()
-
-
-def lost(producer: Program, consumers: PodLines) -> dict[int, Ranges]:
-    """Return the acknowledged offsets that were not consumed, by partition; empty when nothing is lost."""
-    consumed = ranges_of(consumers.lines("consumed"), "consumed")
-    acked = ranges_of(producer.lines, "acked")
-    return {p: left for p, offsets in acked.items() if (left := missing(offsets, consumed.get(p, [])))}
 
 
 def away_ms(consumers: PodLines) -> list[int]:

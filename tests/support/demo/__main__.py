@@ -20,7 +20,7 @@ from support.demo.ground import CLUSTER, bring_up, take_down
 from support.demo.phases import Show, perform
 from support.demo.picture import Gatherer
 from support.demo.role import FILES, Role
-from support.demo.roles import ROLES
+from support.demo.roles import ROLES, WORKLOADS, role_of
 from support.demo.view import clock, draw, plain
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.progress import say
@@ -30,11 +30,11 @@ PLAIN_EVERY_S = 5.0
 LOGS = report.REPORT.with_name("demo-operator.log")
 DESCRIPTION = f"""\
 Show a rolling restart and a scale-down of real Kafka consumers on a real Kubernetes, without and with StaticGroup;
-with --role, of Kafka Connect workers or of Kafka Streams pods.
+with --role, of Kafka Connect workers or of Kafka Streams pods; with --workload deployment, of consumers in Deployments.
 
 Everything runs on this machine: a Kubernetes cluster of two nodes ({CLUSTER}), a Kafka broker, the operator from its
 chart with default values, and StatefulSets of three pods: five of consumers, two of which have state and
-poll slowly, two of the others. It is all taken away
+poll slowly, two of the others; or two Deployments of four pods. It is all taken away
 at the end. The first run builds Kubernetes from source, which takes most of its time; later runs take about four
 minutes for consumers and about five for the others, which have longer to wait without StaticGroup.
 """
@@ -54,9 +54,18 @@ def options_of(arguments: Sequence[str]) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--role", choices=ROLES, default="consumer", help="what the pods are (default: %(default)s)")
+    parser.add_argument(
+        "--workload", choices=WORKLOADS, default="statefulset",
+        help="what holds the pods; a deployment is for --role consumer (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="leave cluster and broker running for inspection")
     parser.add_argument("--plain", action="store_true", help="print lines instead of the live view")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    try:
+        role_of(options.role, options.workload)
+    except ValueError as refused:
+        parser.error(str(refused))
+    return options
 
 
 def watch(show: Show, console: Console, *, is_live: bool) -> None:
@@ -139,7 +148,7 @@ def run(options: argparse.Namespace, role: Role, console: Console) -> int:
     assert show.figures is not None
     found = report.differences(show.figures, role.wording)
     report.write(
-        show.figures, found, role=role.wording.role, ended_at_ms=now_ms(),
+        show.figures, found, role=role.wording.role, workload=options.workload, replicas=role.replicas, ended_at_ms=now_ms(),
         set_up_s=round((show.started_at_ms - begun_ms) / 1000, 1),
         performance_s=round((now_ms() - show.started_at_ms) / 1000, 1),
     )  # fmt: skip
@@ -169,7 +178,7 @@ def finish(options: argparse.Namespace) -> bool:
 def main(arguments: Sequence[str]) -> int:
     """Run the demo; return its exit code."""
     options = options_of(arguments)
-    role, console = ROLES[options.role](), Console()
+    role, console = role_of(options.role, options.workload), Console()
     return perform_and_finish(lambda: run(options, role, console), lambda: finish(options))
 
 

@@ -18,18 +18,18 @@ STYLE: Final = (
 Json = Mapping[str, Any]
 
 
-def drawn(figures: Json, partitions: int) -> str:
+def drawn(figures: Json, partitions: int, pods: int = 3) -> str:
     """Return the picture of a run.
 
     Parameters
     ----------
-    figures: `Figures` as build/demo.json has them. partitions: of each group.
+    figures: `Figures` as build/demo.json has them. partitions, pods: of each group.
     """
     has_state = figures.get("state_without") is not None
     roll = ("state_without", "state_with") if has_state else ("roll_without", "roll_with")
     scenes = (
-        ("Rolling deploy of 3 pods" + (" with state" if has_state else ""), roll, _of_roll),
-        ("Scale-down from 3 pods to 2", ("scale_down_without", "scale_down_with"), _of_scale_down),
+        (f"Rolling deploy of {pods} pods" + (" with state" if has_state else ""), roll, _of_roll),
+        (f"Scale-down from {pods} pods to {pods - 1}", ("scale_down_without", "scale_down_with"), _of_scale_down),
     )
     parts, y = [_text(LEFT, 24, "A row is a partition; a bar: nobody consumes it. Measured in one run.", "dim")], 44.0
     for title, names, said in scenes:
@@ -78,7 +78,8 @@ def main(arguments: list[str]) -> int:
     from support.demo.report import REPORT
     from support.demo.role import PARTITIONS
 
-    Path(arguments[0]).write_text(drawn(json.loads(REPORT.read_text())["figures"], PARTITIONS))
+    run = json.loads(REPORT.read_text())
+    Path(arguments[0]).write_text(drawn(run["figures"], PARTITIONS, run["replicas"]))
     return 0
 
 

@@ -25,8 +25,11 @@ from support.demo.role import (
     Role,
     Tell,
 )
-from support.demo.wording import CONSUMER
+from support.demo.wording import CONSUMER, DEPLOYMENT
+from support.devcluster.images import SLOT_WAITER_IMAGE, slot_waiter_image
+from support.devcluster.progress import step
 from support.scene.stage import Stage
+from support.slots import DeploymentPlay
 from support.workload.process import Program, ranges_of
 
 DYNAMIC, BY_HAND, DYNAMIC_STATE = "dynamic", "by-hand", "dynamic-state"
@@ -57,7 +60,7 @@ class Reading(Role):
             "producer",
             {"BOOTSTRAP": stage.brokers.bootstrap, "TOPIC": TOPIC, "RATE_PER_S": str(RECORDS_PER_S * PARTITIONS)},
         )
-        groups = f"{_NUMBERS[len(self.names)]} groups of {REPLICAS} pods read them"
+        groups = f"{_NUMBERS[len(self.names)]} groups of {self.replicas} pods read them"
         tell(f"{PARTITIONS} partitions, {RECORDS_PER_S} records/s each; {groups}.")
 
     def before_load(self, stage: Stage, tell: Tell) -> None:
@@ -78,6 +81,11 @@ class Reading(Role):
         while any(counts().values()) and time.monotonic() < ends_s:
             time.sleep(0.2)
         return Faults(unconsumed_records=counts())
+
+    def interruptions(self, group: DemoGroup, since_ms: int) -> tuple[int, float | None]:
+        """Return how often running consumers were without any partitions, and for how long in sum."""
+        found = group.interruptions(since_ms)
+        return len(found), round(sum(found), 3)
 
     def close(self) -> None:
         """End the load."""
@@ -144,7 +152,38 @@ class Consumers(Reading):
             return None
         return sum(int(x["records"]) for x in group.lines() if x["kind"] == "restored" and x["at_ms"] >= since_ms)
 
-    def interruptions(self, group: DemoGroup, since_ms: int) -> tuple[int, float | None]:
-        """Return how often running consumers were without any partitions, and for how long in sum."""
-        found = group.interruptions(since_ms)
-        return len(found), round(sum(found), 3)
+
+class ConsumersInDeployment(Reading):
+    """Consumers in Deployments with Kubernetes' default strategy, which replaces a quarter of the pods at a time."""
+
+    wording = DEPLOYMENT
+    names = (DYNAMIC, MANAGED)
+    titles: ClassVar[Mapping[str, str]] = {DYNAMIC: "dynamic members", MANAGED: "with StaticGroup"}
+    roll_pair = scale_pair = (DYNAMIC, MANAGED)
+    workload_kind = "Deployment"
+    replicas = 4
+    game = DeploymentPlay
+    chart_values: ClassVar[Mapping[str, Any]] = {
+        "workloads": {"deployments": True},
+        "slots": {"image": dict(zip(("repository", "tag"), SLOT_WAITER_IMAGE.rsplit(":", 1), strict=True))},
+    }
+    timeout_variable = Consumers.timeout_variable
+    own_session_ms = BY_HAND_SESSION_MS
+    leaves_by_itself = True
+
+    def prepare(self, stage: Stage) -> None:
+        """Build the image of the init container that waits for a slot, and load it."""
+        with step("the image of the init container"):
+            stage.cluster.load_image(slot_waiter_image()[0])
+
+    def workload(self, group: DemoGroup) -> dict[str, Any]:
+        """Return the Deployment."""
+        assert isinstance(group.play, DeploymentPlay)
+        return group.play.deployment(self.replicas, env={"TOPIC": TOPIC, "REPORT_TIMES": "true"})
+
+    def departing(self, group: DemoGroup) -> str:
+        """Choose a pod by its deletion cost, of which Kubernetes takes the lowest first."""
+        name: str = group.play.pods()[-1]["metadata"]["name"]
+        cost = "controller.kubernetes.io/pod-deletion-cost=-1"
+        group.play.stage.kubectl("annotate", "pod", name, "-n", group.name, cost)
+        return name

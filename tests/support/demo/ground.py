@@ -30,7 +30,7 @@ def bring_up(role: Role) -> Stage:
         stage.kubectl("delete", "namespace", *names, "--ignore-not-found", "--timeout=120s")
         _clear_files()
         FILES.mkdir()
-    stage.install()
+    stage.install(**role.chart_values)
     return stage
 
 

@@ -1,4 +1,4 @@
-"""One group of the demo: its namespace, its StatefulSet, and everything its pods said.
+"""One group of the demo: its namespace, its workload, and everything its pods said.
 
 The one idea: groups differ in what their role starts and in the source of their ids; they are watched and waited for
 alike.
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.demo.measure import Line, Times, given_up, interruptions, received, steady_until
-from support.demo.role import MANAGED, MANAGED_STATE, PARTITIONS, REPLICAS, Role, Voices
+from support.demo.role import MANAGED, MANAGED_STATE, PARTITIONS, Role, Voices
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.play import Play
@@ -24,7 +24,7 @@ from support.workload.ranges import Ranges
 
 @dataclass(slots=True, kw_only=True)
 class DemoGroup:
-    """One group with its namespace, StatefulSet and everything its pods said."""
+    """One group with its namespace, workload and everything its pods said."""
 
     role: Role
     play: Play
@@ -34,7 +34,7 @@ class DemoGroup:
     @classmethod
     def opened(cls, stage: Stage, role: Role, name: str) -> DemoGroup:
         """Make the namespace, and for the managed group the connection; begin to listen and to watch."""
-        play = Play(stage=stage, name=name, partitions=PARTITIONS)
+        play = role.game(stage=stage, name=name, partitions=PARTITIONS)
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         if name in (MANAGED, MANAGED_STATE):
             stage.apply(play.connection())
@@ -48,7 +48,7 @@ class DemoGroup:
 
     @property
     def name(self) -> str:
-        """Name of the group, its namespace and its StatefulSet."""
+        """Name of the group, its namespace and its workload."""
         return self.play.name
 
     @property
@@ -66,13 +66,13 @@ class DemoGroup:
         workload = self.role.workload(self)
         deadline_s = self.role.steady_deadline_s
         if self.is_managed:
-            # Ids are issued before the first pod starts: the StatefulSet is there, but empty.
+            # Ids are issued before the first pod starts: the workload is there, but empty.
             self.play.stage.apply(_emptied(workload), self.play.static_group(**self.role.static_group()))
             until(lambda: (self.play.status() or {}).get("injected"), deadline_s=deadline_s, what="ids are issued")
         self.play.stage.apply(workload)
-        self.await_stable(REPLICAS)
+        self.await_stable(self.role.replicas)
         self.role.follow(self)
-        self.await_steady(REPLICAS, since_ms=self.play.since_ms)
+        self.await_steady(self.role.replicas, since_ms=self.play.since_ms)
 
     def await_stable(self, pods: int) -> None:
         """Wait until the group has settled with the members of so many pods."""
@@ -104,17 +104,33 @@ class DemoGroup:
         return [v for v in self.voices.voices() if not v.lines or v.lines[0]["at_ms"] >= self.play.since_ms]
 
     def lines(self, pod_name: str | None = None) -> list[Line]:
-        return [
-            line for voice in self.processes() if pod_name in (None, voice.pod_name) for line in list(voice.lines)
-        ]
+        return [line for voice in self.processes() if pod_name in (None, voice.pod_name) for line in list(voice.lines)]
 
     def times(self, since_ms: int = 0) -> Times:
         """Return when the group received records."""
         return received(self.lines(), since_ms)
 
+    def by_ordinal(self) -> dict[int, list[PodVoice]]:
+        """Return what each pod said, all its processes together.
+
+        In a Deployment, pods with one id count as one, and ordinals are the order in which ids, or dynamic members,
+        began.
+        """
+        voices = self.processes()
+        if self.role.workload_kind == "StatefulSet":
+            names = {voice.uid: voice.pod_name for voice in voices}
+            order = [f"{self.name}-{ordinal}" for ordinal in range(self.role.replicas)]
+        else:
+            names = {voice.uid: voice.instance_id() or voice.uid for voice in voices if voice.of_kind("started")}
+            order = list(dict.fromkeys(names.values()))
+        return {n: [voice for voice in voices if names.get(voice.uid) == each] for n, each in enumerate(order)}
+
     def times_by_ordinal(self) -> dict[int, Times]:
         """Return when each pod received records, all its processes together."""
-        return {ordinal: received(self.lines(f"{self.name}-{ordinal}")) for ordinal in range(REPLICAS)}
+        return {
+            ordinal: received(line for voice in voices for line in list(voice.lines))
+            for ordinal, voices in self.by_ordinal().items()
+        }
 
     def consumed(self) -> dict[int, Ranges]:
         """Return the offsets that the group received, by partition."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 from support.demo.groups import DemoGroup
 from support.demo.measure import course, delay_below_s, moves, read_twice, standstills, stillness, takeovers
 from support.demo.report import ITSELF, OPERATOR, SESSION_EXPIRY, Figures, Roll, ScaleDown
-from support.demo.role import PARTITIONS, REPLICAS, Role, environment_of
+from support.demo.role import PARTITIONS, Role, environment_of
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEvent, GroupEventKind
 from support.scene.stage import Stage
@@ -100,8 +100,8 @@ def perform(show: Show) -> None:
     with_state = (None, None)
     if role.state_pair is not None:
         with_state = _rolls(show, f"2 of {scenes}: the same with state and slow polls", role.state_pair)
-    show.enter(f"{scenes} of {scenes}: scale-down {REPLICAS} to {REPLICAS - 1}", role.scale_pair)
-    show.tell(f"kubectl scale --replicas={REPLICAS - 1}: {role.wording.scale_question} {REPLICAS - 1}?")
+    show.enter(f"{scenes} of {scenes}: scale-down {role.replicas} to {role.replicas - 1}", role.scale_pair)
+    show.tell(f"kubectl scale --replicas={role.replicas - 1}: {role.wording.scale_question}?")
     downs = both(lambda group: _scale_down(show, group), *(show.groups[name] for name in role.scale_pair))
     show.enter("counting", role.scale_pair)
     faults = role.count(show.groups, show.tell)
@@ -122,7 +122,7 @@ def _open(show: Show) -> None:
 
 def _rolls(show: Show, scene: str, pair: tuple[str, str]) -> tuple[Roll, Roll]:
     show.enter(scene, pair)
-    show.tell(f"kubectl rollout restart: {REPLICAS} pods of both StatefulSets, one by one.")
+    show.tell(f"kubectl rollout restart: all {show.role.replicas} pods of both {show.role.workload_kind}s.")
     without, with_it = both(_roll, *(show.groups[name] for name in pair))
     show.tell(f"Rolled: {without.rebalances} rebalances without, {with_it.rebalances} with StaticGroup.")
     return without, with_it
@@ -132,7 +132,7 @@ def _roll(group: DemoGroup) -> Roll:
     role, since_ms = group.role, now_ms()
     group.play.roll(role.roll_deadline_s)
     done_ms = now_ms()
-    until_ms = group.await_steady(REPLICAS, since_ms=since_ms - 10_000)
+    until_ms = group.await_steady(role.replicas, since_ms=since_ms - 10_000)
     stops = standstills(group.times(), range(PARTITIONS), since_ms=since_ms, until_ms=until_ms)
     interruptions, interrupted_s = role.interruptions(group, since_ms)
     has_state = group.name in (role.state_pair or ())
@@ -154,15 +154,15 @@ def _roll(group: DemoGroup) -> Roll:
 
 
 def _scale_down(show: Show, group: DemoGroup) -> ScaleDown:
-    role, departed = group.role, f"{group.name}-{REPLICAS - 1}"
+    role, departed = group.role, group.role.departing(group)
     role.before_departure(group, departed, show.tell)
     since_ms = now_ms()
-    timeout_ms = _injected_timeout_ms(group) if group.is_managed else role.own_session_ms
+    timeout_ms = _injected_timeout_ms(group, departed) if group.is_managed else role.own_session_ms
     ended = role.ending(group, departed)
-    group.play.scale(REPLICAS - 1)
+    group.play.scale(role.replicas - 1)
 
     def taken_over() -> dict[int, float | None]:
-        rest = [line for n in range(REPLICAS - 1) for line in group.lines(f"{group.name}-{n}")]
+        rest = [line for voice in group.processes() if voice.pod_name != departed for line in list(voice.lines)]
         return takeovers(group.lines(departed), rest, since_ms - 3000)
 
     ended_at_ms = until(ended, deadline_s=60, what=f"{departed} ends")
@@ -196,9 +196,8 @@ def how_ended(event: GroupEvent) -> str:
     return OPERATOR if is_operators(event) else ITSELF
 
 
-def _injected_timeout_ms(group: DemoGroup) -> int:
-    """Return the session timeout that the departing pod's process was started with."""
-    pod = f"{group.name}-{REPLICAS - 1}"
+def _injected_timeout_ms(group: DemoGroup, pod: str) -> int:
+    """Return the session timeout that the process of a pod was started with."""
     (uid,) = [p["metadata"]["uid"] for p in group.play.pods() if p["metadata"]["name"] == pod]
     for pid in group.play.stage.cluster.pod_processes(uid):
         value = environment_of(pid).get(group.role.timeout_variable)

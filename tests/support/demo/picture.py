@@ -14,7 +14,7 @@ from typing import Any
 from support.demo.groups import DemoGroup
 from support.demo.measure import RECENT_MS, Line, Times, held_partitions
 from support.demo.phases import Show
-from support.demo.role import PARTITIONS, REPLICAS
+from support.demo.role import PARTITIONS
 from support.demo.wording import Wording
 from support.devcluster.kafka_log import GroupLog, now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
@@ -29,6 +29,7 @@ class PodPicture:
     """One pod: `state` is Kubernetes' column, `partitions` are those, or the tasks, that its process reports."""
 
     ordinal: int
+    name: str
     state: str
     partitions: tuple[int, ...]
 
@@ -142,18 +143,17 @@ class Gatherer:
     def _group(self, group: DemoGroup, at_ms: int) -> GroupPicture:
         listed = self._get(f"/api/v1/namespaces/{group.name}/pods").get("items", [])
         states = {pod["metadata"]["name"]: pod_state(pod) for pod in listed}
-        newest = {voice.pod_name: list(voice.lines) for voice in group.processes()}
         events = self._log.events(group.name, since_ms=self._show.scene_at_ms, kind=GroupEventKind.REBALANCE_PREPARED)
-        names = {ordinal: f"{group.name}-{ordinal}" for ordinal in range(REPLICAS)}
+        pods = []
+        for ordinal, voices in group.by_ordinal().items():
+            name = voices[-1].pod_name if voices else f"{group.name}-{ordinal}"
+            held = held_partitions(list(voices[-1].lines)) if voices and name in states else ()
+            pods.append(PodPicture(ordinal=ordinal, name=name, state=states.get(name, "gone"), partitions=held))
+        # Each roll of a Deployment has new pods: those that are gone make room for them.
+        shown = sorted(pods, key=lambda pod: pod.state == "gone")[: group.role.replicas]
         return GroupPicture(
             name=group.name, title=group.title,
-            pods=tuple(
-                PodPicture(
-                    ordinal=ordinal, state=states.get(name, "gone"),
-                    partitions=held_partitions(newest.get(name, [])) if name in states else (),
-                )
-                for ordinal, name in names.items()
-            ),
+            pods=tuple(sorted(shown, key=lambda pod: pod.ordinal)),
             received=group.times_by_ordinal(), still_s=still(group.times(), range(PARTITIONS), at_ms),
             records_per_s=records_per_s(group.lines(), at_ms), rebalances=len(events),
         )  # fmt: skip

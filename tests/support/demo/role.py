@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from support.demo.wording import Wording
 from support.devcluster.kafka_log import now_ms
+from support.scene.play import Play
 from support.scene.pod_lines import PodLines, PodVoice
 from support.scene.stage import Stage
 
@@ -57,10 +58,12 @@ class Role(ABC):
 
     Attributes
     ----------
-    names: of the groups, which are those of namespaces and StatefulSets too; the last is the managed one.
+    names: of the groups, which are those of namespaces and workloads too; the last is the managed one.
     titles: what distinguishes each, for people.
     roll_pair, scale_pair: which two are compared in which scene. state_pair: those whose members have state and poll
         slowly, rolled as the others are; None where there are none.
+    workload_kind, replicas: what holds the pods, and how many of them. game: makes and moves it.
+    chart_values: with which the operator is installed.
     members_per_pod: in the group, as the broker counts.
     timeout_variable: by which the managed pods are given their session timeout.
     own_session_ms: the session timeout of the group that `scale_pair` compares with.
@@ -72,6 +75,10 @@ class Role(ABC):
     roll_pair: ClassVar[tuple[str, str]] = (STOCK, MANAGED)
     scale_pair: ClassVar[tuple[str, str]] = (STOCK, MANAGED)
     state_pair: ClassVar[tuple[str, str] | None] = None
+    workload_kind: ClassVar[str] = "StatefulSet"
+    replicas: ClassVar[int] = REPLICAS
+    game: ClassVar[type[Play]] = Play
+    chart_values: ClassVar[Mapping[str, Any]] = {}
     members_per_pod: ClassVar[int] = 1
     timeout_variable: ClassVar[str]
     own_session_ms: ClassVar[int]
@@ -94,7 +101,7 @@ class Role(ABC):
 
     @abstractmethod
     def workload(self, group: DemoGroup) -> dict[str, Any]:
-        """Return the StatefulSet of a group, making what it needs beside itself."""
+        """Return the workload of a group, making what it needs beside itself."""
 
     def follow(self, group: DemoGroup) -> None:
         """Do what is to be done once the members of a group have joined and before they work."""
@@ -116,6 +123,10 @@ class Role(ABC):
     def restored(self, group: DemoGroup, since_ms: int) -> int | None:
         """Return how many records were read again to rebuild state; None where there is no state."""
         return None
+
+    def departing(self, group: DemoGroup) -> str:
+        """Return the name of the pod that a scale-down by one takes."""
+        return f"{group.name}-{self.replicas - 1}"
 
     def before_departure(self, group: DemoGroup, pod_name: str, tell: Tell) -> None:
         """Do what must be done before this pod is scaled away, so that what is shown does not depend on chance."""

@@ -17,14 +17,14 @@ from support.demo.picture import GroupPicture, Picture
 from support.demo.role import PARTITIONS
 
 HISTORY_MS = 60_000
-COLOURS = ("cyan", "yellow", "magenta")
+COLOURS = ("cyan", "yellow", "magenta", "green", "blue", "white", "bright_cyan", "bright_yellow")
 """One for each ordinal: a partition that changes its pod changes its colour."""
-SHADES = ("█", "▓", "▒")
+SHADES = ("█", "▓", "▒", "░", "▞", "▚", "▙", "▟")
 """The same for terminals without colours."""
 STILL = "·"
 _OPERATOR_LINES = 4
 _NARRATION_LINES = 3
-_GROUP_LINES = PARTITIONS + 7
+_PODS_MIN = 3
 
 
 def owner(group: GroupPicture, partition: int, from_ms: float, until_ms: float) -> int | None:
@@ -51,7 +51,7 @@ def strip(group: GroupPicture, partition: int, picture: Picture, cells: int) -> 
         if ordinal is None:
             text.append(STILL, style="bold red")
         else:
-            text.append(SHADES[ordinal], style=COLOURS[ordinal])
+            text.append(SHADES[ordinal % len(SHADES)], style=COLOURS[ordinal % len(COLOURS)])
     return text
 
 
@@ -59,11 +59,12 @@ def group_panel(group: GroupPicture, picture: Picture, width: int) -> Panel:
     """Draw one group."""
     words, lines = picture.words, list[Text]()
     for pod in group.pods:
-        colour = COLOURS[pod.ordinal]
+        colour, shade = COLOURS[pod.ordinal % len(COLOURS)], SHADES[pod.ordinal % len(SHADES)]
+        name = f"{group.name}-{pod.name.rpartition('-')[2]}"
         held = " ".join(map(str, pod.partitions)) or "-"
         lines.append(
             Text.assemble(
-                (f"{SHADES[pod.ordinal]} {group.name}-{pod.ordinal}".ljust(13), colour),
+                (f"{shade} {name}".ljust(18), colour),
                 (pod.state.ljust(12), "" if pod.state == "Ready" else "bold"),
                 f"{words.piece[0]} {held}",
             )
@@ -78,7 +79,7 @@ def group_panel(group: GroupPicture, picture: Picture, width: int) -> Panel:
     lines.append(Text.assemble("rebalances in this scene: ", (str(group.rebalances), "bold")))
     for line in lines:
         line.no_wrap, line.overflow = True, "ellipsis"
-    return Panel(Group(*lines), title=group.title, border_style="dim", height=_GROUP_LINES)
+    return Panel(Group(*lines), title=group.title, border_style="dim")
 
 
 def operator_panel(picture: Picture, width: int, lines: int) -> Panel:
@@ -113,22 +114,23 @@ def clock(elapsed_ms: int) -> str:
 
 def draw(picture: Picture, width: int, height: int) -> RenderableType:
     """Draw a moment for a terminal of a size; below 80x24 the right and the lower edge are cut."""
-    spare = max(0, height - 1 - _GROUP_LINES - (_OPERATOR_LINES + 2) - _NARRATION_LINES)
+    group_lines = PARTITIONS + 4 + max([_PODS_MIN, *(len(group.pods) for group in picture.groups)])
+    spare = max(0, height - 1 - group_lines - (_OPERATOR_LINES + 2) - _NARRATION_LINES)
     events, narration = _OPERATOR_LINES + spare // 2, _NARRATION_LINES + spare - spare // 2
     head = Text.assemble(
         ("StaticGroup ", "bold"),
         (picture.scene, "bold cyan"),
-        f"   {clock(picture.at_ms - picture.started_at_ms)}   {SHADES[0]}{SHADES[1]}{SHADES[2]} pod 0, 1, 2  ",
+        f"   {clock(picture.at_ms - picture.started_at_ms)}   ",
         (f"{STILL} nobody", "bold red"),
         no_wrap=True,
         overflow="ellipsis",
     )
-    sides = Layout(name="groups", size=_GROUP_LINES)
+    sides = Layout(name="groups", size=group_lines)
     if picture.groups:
         share = width // len(picture.groups)
         sides.split_row(*(Layout(group_panel(group, picture, share)) for group in picture.groups))
     else:
-        sides.update(Panel(f"The {picture.words.workers} are starting.", height=_GROUP_LINES))
+        sides.update(Panel(f"The {picture.words.workers} are starting.", height=group_lines))
     root = Layout()
     root.split_column(
         Layout(head, size=1), sides, Layout(operator_panel(picture, width, events), size=events + 2),

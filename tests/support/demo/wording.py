@@ -1,4 +1,4 @@
-"""What the three roles call things, for the view, the narrator, the table and the promise.
+"""What the roles call things, for the view, the narrator, the table and the promise.
 
 The one idea: there is one storyline, and work is what it is about: partitions of a topic, or tasks. What differs in
 words is here, and in nothing but words; what differs in deed is in the roles.
@@ -6,7 +6,7 @@ words is here, and in nothing but words; what differs in deed is in the roles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 TAKEOVER_PROMISE_S = 10.0
 
@@ -25,6 +25,7 @@ class Wording:
     taken: what a rebalance does to pods that run on: the row of the table; `took` says it of the rolling restart.
     lost: the row about what went wrong with the work itself; `missed` says it of one group.
     rebalances_max: in the rolling restart with StaticGroup.
+    holds_without: whether without StaticGroup a departed pod's work waits longer than with it.
     """
 
     role: str
@@ -44,6 +45,7 @@ class Wording:
     missed: str
     rebalances_max: int
     caption: str
+    holds_without: bool = True
 
     @property
     def pieces(self) -> str:
@@ -77,7 +79,7 @@ CONSUMER = Wording(
     nobody="nobody consumed its partitions",
     done="consumed",
     opened="All groups are stable and consume everything.",
-    scale_question="who consumes the partitions of pod",
+    scale_question="who consumes the partitions of pod 2",
     roll_without="dynamic members",
     scale_without="static ids alone",
     with_it="StaticGroup",
@@ -98,6 +100,19 @@ CONSUMER = Wording(
         "takes in at 5,000 records/s; a batch takes 1.5 s, and a rebalance waits for the slowest one."
     ),
 )
+DEPLOYMENT = replace(
+    CONSUMER,
+    opened="Both groups are stable and consume everything.",
+    scale_question="who consumes the partitions of the pod that goes",
+    scale_without="dynamic members",
+    holds_without=False,
+    caption=(
+        "A partition stands still when nobody receives a record of it for more than 1 s. Both Deployments have "
+        "Kubernetes' default strategy, which replaces one pod of four at a time. With StaticGroup a new pod waits in "
+        "an init container for the slot of a pod that ends, whose partitions wait for it instead of moving. Dynamic "
+        "members leave by themselves, so their scale-down is short too."
+    ),
+)
 STREAMS = Wording(
     role="streams",
     workers="Kafka Streams pods",
@@ -106,7 +121,7 @@ STREAMS = Wording(
     nobody="nobody processed its partitions",
     done="processed",
     opened="Both groups are stable and process everything.",
-    scale_question="who processes the partitions of pod",
+    scale_question="who processes the partitions of pod 2",
     roll_without="dynamic members",
     scale_without="dynamic members",
     with_it="StaticGroup",
@@ -132,7 +147,7 @@ CONNECT = Wording(
     nobody="nobody ran its tasks",
     done="running",
     opened="Both groups are stable and run all tasks.",
-    scale_question="who runs the tasks of pod",
+    scale_question="who runs the tasks of pod 2",
     roll_without="stock, delay 60 s",
     scale_without="stock, delay 60 s",
     with_it="static, delay 0",

@@ -7,6 +7,7 @@ open file can be read to its end after the kubelet has removed its name.
 
 from __future__ import annotations
 
+import glob
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -109,7 +110,8 @@ class PodLines:
 
     def _discover(self) -> None:
         for root in self._roots:
-            for path in root.glob(f"{self._namespace}_*/app/*.log"):
+            # A folder may vanish meanwhile, at which Path.glob raises.
+            for path in map(Path, glob.iglob(f"{root}/{self._namespace}_*/app/*.log")):
                 if path in self._open:
                     continue
                 _, pod_name, uid = path.parts[-3].split("_")

@@ -25,7 +25,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  * {@code assigned}, {@code revoked}, {@code lost} (partitions), {@code error} (error, text, fatal), {@code closed}.
  *
  * <p>Variables: BOOTSTRAP, GROUP, TOPIC (or several, with commas), GROUP_PROTOCOL (classic or consumer); KAFKA_GROUP_INSTANCE_ID (empty: a
- * dynamic member), KAFKA_SESSION_TIMEOUT_MS; READY_FILE (exists while partitions are assigned, for a readiness probe);
+ * dynamic member), KAFKA_SESSION_TIMEOUT_MS, PARTITION_ASSIGNMENT_STRATEGY (a class); READY_FILE (exists while partitions are assigned, for a readiness probe);
  * LEAVE_ON_CLOSE (true: also a static member leaves when it is closed, KIP-1092).
  *
  * <p>Exit code: 0 after SIGTERM, 1 after an exception, for instance UnreleasedInstanceIdException (KIP-848).
@@ -38,7 +38,8 @@ public final class ConsumingApplication implements ConsumerRebalanceListener {
             "GROUP", ConsumerConfig.GROUP_ID_CONFIG,
             "GROUP_PROTOCOL", ConsumerConfig.GROUP_PROTOCOL_CONFIG,
             "KAFKA_GROUP_INSTANCE_ID", ConsumerConfig.GROUP_INSTANCE_ID_CONFIG,
-            "KAFKA_SESSION_TIMEOUT_MS", ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG);
+            "KAFKA_SESSION_TIMEOUT_MS", ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG,
+            "PARTITION_ASSIGNMENT_STRATEGY", ConsumerConfig.PARTITION_ASSIGNMENT_STRATEGY_CONFIG);
 
     private final String readyFile;
 
