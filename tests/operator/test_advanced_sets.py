@@ -125,6 +125,6 @@ async def test_only_the_member_of_a_reserved_ordinal_whose_pod_ended_leaves(kube
         kruise.finish(1)
         kruise.reconcile()
         await eventually(lambda: kruise.left, "the member of the reserved ordinal has left")
-        assert "wants 3 pods" in kruise.condition("connect", "WorkloadFound")[1]
+        await eventually(lambda: "wants 3 pods" in kruise.condition("connect", "WorkloadFound")[1], "the status says it")
     assert kruise.left == [ids[1]]
     assert set(kruise.kafka.members) == {ids[0], ids[2], ids[4]}
