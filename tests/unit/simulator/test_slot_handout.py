@@ -27,9 +27,9 @@ def waiting(uid: str, claimed: str = "", since_s: float = 0.0) -> SlotPod:
 
 
 def notes(
-    pods: Sequence[SlotPod], demand: Demand = FIVE, worth: Iterable[str] | None = "abcde", now_s: float = 10.0
+    pods: Sequence[SlotPod], demand: Demand = FIVE, worth: Iterable[str] = "abcde", now_s: float = 10.0
 ) -> dict[str, Note]:
-    return {one.uid: one for one in hand_out(pods, None if worth is None else set(worth), demand, now_s)}
+    return {one.uid: one for one in hand_out(pods, set(worth), demand, now_s)}
 
 
 # when a slot passes on
@@ -118,7 +118,7 @@ def test_slot_that_a_pod_claims_which_no_longer_waits_is_left_alone(other: SlotP
 
 def test_slot_that_is_in_no_group_is_not_waited_for() -> None:
     assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth=())["new"].step is Step.OWN
-    assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth=None)["new"].step is Step.CLAIM
+    assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth="a")["new"].step is Step.CLAIM
 
 
 def test_pod_beyond_the_replicas_waits_only_where_another_one_gives_up_its_place() -> None:
@@ -150,11 +150,11 @@ def drawn(rng: Random, uid: str) -> SlotPod:
 
 @pytest.mark.parametrize("seed", range(400))
 def test_whatever_there_is_each_waiting_pod_gets_one_note_and_no_slot_is_promised_twice(seed: int) -> None:
-    """Also pods without a slot, two holders of one, claims of pods that are gone, no replicas, a group that is unread."""
+    """Also pods without a slot, two holders of one, claims of pods that are gone, no replicas, slots that are worth nothing."""
     rng = Random(seed)
     pods = [drawn(rng, f"p{n}") for n in range(rng.randrange(9))]
     demand = Demand(replicas=rng.randrange(5), gives_up=rng.random() < 0.5)
-    worth = rng.choice([None, set(), {"a"}, {"a", "b", "c"}])
+    worth = rng.choice([set(), {"a"}, {"a", "b", "c"}])
     found = list(hand_out(pods, worth, demand, rng.choice([5.0, 400.0])))
     waiting_pods = {pod.uid: pod for pod in pods if pod.is_waiting}
     assert sorted(one.uid for one in found) == sorted(waiting_pods)

@@ -118,27 +118,26 @@ def passes_on(slot: str, uid: str, pods: Sequence[SlotPod]) -> bool:
     return claiming == {uid} and is_free(slot, pods)
 
 
-def hand_out(pods: Sequence[SlotPod], worth: Collection[str] | None, demand: Demand, now_s: float) -> Iterator[Note]:
+def hand_out(pods: Sequence[SlotPod], worth: Collection[str], demand: Demand, now_s: float) -> Iterator[Note]:
     """Yield the next note of each waiting pod, the oldest first.
 
     Parameters
     ----------
     pods: in the order in which they changed last: of several free slots the one that was left last is worth most.
     worth: slots whose members are still in the group though their pods, by all that is known, have ended or are ending;
-        to pass on another one saves no rebalance. None where the group could not be read: any slot may be worth it.
+        to pass on another one saves no rebalance.
     now_s: seconds since the Unix epoch.
     """
     waiting = sorted((p for p in pods if p.is_waiting), key=lambda p: (p.waits_since_s, p.uid))
-    is_worth = {p.given: worth is None or p.given in worth for p in pods if p.given}
 
     # Step 1: the slots that are free or will be, but those that somebody claims; each for one pod that claims none.
     claimed = {p.claimed for p in pods if not p.has_ended}
     had: dict[str, list[SlotPod]] = {}
     for pod in reversed(pods):
         had.setdefault(pod.given, []).append(pod)
-    free = [slot for slot in had if slot and is_worth[slot] and is_free(slot, had[slot])]
+    free = [slot for slot in had if slot in worth and is_free(slot, had[slot])]
     will_end = (p for p in pods if p.given and p.is_ending and not (p.has_ended or p.is_lost))
-    ending = sorted(p.given for p in will_end if is_worth[p.given])
+    ending = sorted(p.given for p in will_end if p.given in worth)
     to_claim = iter([slot for slot in dict.fromkeys((*free, *ending)) if slot not in claimed])
     claims = {p.uid: next(to_claim, "") for p in waiting if not p.claimed}
 

@@ -72,7 +72,7 @@ def file_key(entry: Json) -> tuple[str, str] | None:
 
 
 def is_volume_of_slot(name: str) -> bool:
-    """Tell whether a volume holds the file of a slot, which whoever mounts it can read."""
+    """Tell whether a volume holds the file of a slot, which every container can read that mounts it."""
     return name.startswith(_WAITER)
 
 
