@@ -135,6 +135,16 @@ async def test_restarted_kubelet_goes_on_with_the_waiter_that_runs(world: SlotWo
 
 
 @waiting
+async def test_waiter_of_a_pod_that_a_restarted_kubelet_rejects_is_ended(world: SlotWorld) -> None:
+    node = world.cluster.nodes[world.only["spec"]["nodeName"]]
+    rejected = uid_of(world.only)
+    node.rejections = 1
+    node.restart_kubelet(1.0)
+    await world.until(lambda: all(uid != rejected for uid, _ in node.waiters.running), 20)
+    assert {uid_of(pod): pod["status"].get("phase") for pod in world.pods}[rejected] == "Failed"
+
+
+@waiting
 async def test_node_that_is_cut_off_sees_no_note(world: SlotWorld) -> None:
     pod = world.only
     node = world.cluster.nodes[pod["spec"]["nodeName"]]

@@ -199,6 +199,7 @@ class Kubelet(Machine):
             self._post(worker)
 
     def _reap_rejected(self, worker: PodWorker) -> None:
+        self.waiters.stop(worker.uid)
         if self._runtime.running(worker.uid):
             self._reap(worker.uid)
 
