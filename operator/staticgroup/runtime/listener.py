@@ -148,8 +148,9 @@ class Listener:
     def _pod_changed(self, pod: KnownPod) -> None:
         if self._parts.journal is not None:
             self._parts.journal.pod_changed(pod.namespace, pod.pod_name, self._parts.pods)
-        # A claim that the watch has shown may be fulfilled.
-        is_urgent = any(slot.is_waiting and slot.claimed for slot in pod.slots)
+        # A pod that waits has heard nothing yet, or its claim, which the watch has shown, may be fulfilled.
+        waits = (slot for slot in pod.slots if slot.is_waiting and not slot.given)
+        is_urgent = any(slot.claimed or not slot.count for slot in waits)
         self._request_rounds(self._groups_of_pod(pod), at_once=is_urgent)
 
     def _pod_ended(self, pod: KnownPod) -> None:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from staticgroup.core.evidence.chain import KnownPod
+from staticgroup.runtime.listener import Listener
+from unit.core.slots.deployments import slotted, waiting
 from unit.runtime.deployment_world import DeploymentWorld
 from unit.runtime.test_slots import replace_next
 
@@ -26,6 +31,30 @@ async def test_the_handing_out_is_told_in_one_event_and_counted() -> None:
         if sample.name.endswith("_count")
     }  # fmt: skip
     assert counts == {"own": 5.0, "passed_on": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("pod", "is_urgent"),
+    [
+        (waiting("new"), True),
+        (waiting("new", claimed="web-1", count=1), True),
+        (waiting("new", count=1), False),
+        (waiting("new", given="web-1", count=2), False),
+        (slotted("old", given="web-1"), False),
+    ],
+)
+def test_a_pod_that_heard_nothing_yet_or_has_a_claim_is_looked_at_at_once(pod: KnownPod, *, is_urgent: bool) -> None:
+    """Other changes of pods wait until half a second after the last look, which a roll should not pay for each pod."""
+    asked: list[str] = []
+    queue = SimpleNamespace(add=lambda key: asked.append("now"), add_soon=lambda key: asked.append("soon"))
+    stores = SimpleNamespace(groups_of_workload=lambda namespace, name: {(namespace, name)} if name == "web" else ())
+    reconciler = SimpleNamespace(memories=SimpleNamespace(mark_changed=lambda key: None))
+    parts: Any = SimpleNamespace(
+        stores=stores, queue=queue, reconciler=reconciler, is_active=True, journal=None,
+        nodes=SimpleNamespace(node_of=None),
+    )  # fmt: skip
+    Listener(parts).pod_hooks().on_change(pod)
+    assert asked == ["now" if is_urgent else "soon"]
 
 
 async def test_a_wait_is_counted_from_when_the_pod_began_to_wait() -> None:

@@ -6,12 +6,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import NamedTuple
 
 import pytest
 
-from staticgroup.core.slots.hand_out import Demand, Note, SlotPod, Step, hand_out, is_free, passes_on
+from staticgroup.core.slots.hand_out import Demand, SlotPod, Step, hand_out, is_free, passes_on
 
 FIVE = Demand(replicas=5)
+
+
+class Note(NamedTuple):
+    uid: str
+    step: Step
+    slot: str = ""
 
 
 def holder(slot: str, **more: object) -> SlotPod:
@@ -29,7 +36,7 @@ def waiting(uid: str, claimed: str = "", since_s: float = 0.0) -> SlotPod:
 def notes(
     pods: Sequence[SlotPod], demand: Demand = FIVE, worth: Iterable[str] = "abcde", now_s: float = 10.0
 ) -> dict[str, Note]:
-    return {one.uid: one for one in hand_out(pods, set(worth), demand, now_s)}
+    return {note[0]: Note(*note) for note in hand_out(pods, set(worth), demand, now_s)}
 
 
 # when a slot passes on
@@ -116,6 +123,17 @@ def test_slot_that_a_pod_claims_which_no_longer_waits_is_left_alone(other: SlotP
     assert notes([ended("a"), *map(holder, "bcd"), other, waiting("new")])["new"].step is not Step.CLAIM
 
 
+def test_slot_that_a_pod_claims_which_is_deleted_while_it_waits_is_waited_for() -> None:
+    """The claim stands until that pod has ended, and the next pod has the slot then, not one of its own."""
+    pods = [*map(holder, "bcde"), replace(holder("a"), is_ending=True), waiting("second")]
+    deleted = replace(waiting("first", "a"), is_waiting=False, is_ending=True)
+    assert notes([*pods, deleted]) == {"second": note("second", Step.WAIT)}
+    assert notes([*pods, replace(deleted, has_ended=True)]) == {"second": note("second", Step.CLAIM, "a")}
+    assert notes([*pods, replace(deleted, is_lost=True)])["second"].step is Step.OWN
+    went_on = SlotPod(uid="third", claimed="a", has_started=True)
+    assert notes([*pods, deleted, went_on], Demand(replicas=6))["second"].step is Step.OWN, "who does not wait any more"
+
+
 def test_slot_that_is_in_no_group_is_not_waited_for() -> None:
     assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth=())["new"].step is Step.OWN
     assert notes([ended("a"), *map(holder, "bcde"), waiting("new")], worth="a")["new"].step is Step.CLAIM
@@ -155,7 +173,7 @@ def test_whatever_there_is_each_waiting_pod_gets_one_note_and_no_slot_is_promise
     pods = [drawn(rng, f"p{n}") for n in range(rng.randrange(9))]
     demand = Demand(replicas=rng.randrange(5), gives_up=rng.random() < 0.5)
     worth = rng.choice([set(), {"a"}, {"a", "b", "c"}])
-    found = list(hand_out(pods, worth, demand, rng.choice([5.0, 400.0])))
+    found = [Note(*note) for note in hand_out(pods, worth, demand, rng.choice([5.0, 400.0]))]
     waiting_pods = {pod.uid: pod for pod in pods if pod.is_waiting}
     assert sorted(one.uid for one in found) == sorted(waiting_pods)
     assert all(passes_on(one.slot, one.uid, pods) for one in found if one.step is Step.GIVE)
@@ -204,7 +222,7 @@ class Deployment:
 
     def _hand_out(self) -> None:
         demand = Demand(replicas=self.replicas, gives_up=self.max_unavailable > 0)
-        for note in list(hand_out(self.pods, self.members, demand, 0.0)):
+        for note in [Note(*note) for note in hand_out(self.pods, self.members, demand, 0.0)]:
             (pod,) = (p for p in self.pods if p.uid == note.uid)
             if note.step in (Step.GIVE, Step.OWN):
                 self.own += note.step is Step.OWN

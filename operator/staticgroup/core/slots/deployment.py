@@ -29,13 +29,12 @@ LATE_S: Final = 30.0
 BEAT_S: Final = 10.0
 """A pod that waits hears anew so often; after 30 s without a word it starts without a slot."""
 AGAIN_S: Final = 2.0
-"""A pod that has not begun so long after it was given a slot hears of it again: its kubelet may have missed it."""
+"""A pod that has not begun so long after it was given a slot hears of it again, as its kubelet may have missed it, and
+then each time after twice as long."""
 AGAIN_FOR_S: Final = 60.0
 """But not for longer: by then it has started without, or nobody there reads notes."""
 WAIT_MAX_S: Final = 300.0
 """A pod waits for so long on top of what a pod of the Deployment may take to start and to end."""
-
-
 FILES_MINOR: Final = 35
 """From this kubelet on a variable may be read from a file (fileKeyRef, KEP-3721; Kubernetes 1.35)."""
 
@@ -104,7 +103,6 @@ def slot_pods(known: Iterable[KnownPod], scope: str, watch_no: int, now_s: float
     Parameters
     ----------
     known: every pod of the Deployment that was seen, present or gone. watch_no: of the pod watch, see `PodBook`.
-    now_s: seconds since the Unix epoch.
 
     Returns
     -------
@@ -167,7 +165,7 @@ def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: floa
 
     Parameters
     ----------
-    members: as described in this round. naming: of the ids that are issued. now_s: seconds since the Unix epoch.
+    members: as described in this round. naming: of the ids that are issued.
     """
     view = snapshot.workload
     if view is None or view.rollout is None:
@@ -180,20 +178,19 @@ def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: floa
     waiting: list[tuple[KnownPod, Step, str]] = []
     waits = []
     taken = {pod.given for pod in pods} | {pod.claimed for pod in pods}
-    for note in hand_out(pods, _worth(snapshot, members, naming, pods), demand, now_s):
-        pod, slot = by_uid[note.uid], note.slot
+    for uid, step, offered in hand_out(pods, _worth(snapshot, members, naming, pods), demand, now_s):
+        pod = by_uid[uid]
         shown = pod.slot_of(scope)
-        if note.step is Step.OWN:
-            slot = _own_slot(view.name, pod.uid, taken)
-            taken.add(slot)
-        waiting.append((pod, note.step, slot))
+        slot = _own_slot(view.name, uid, taken) if step is Step.OWN else offered
+        taken.add(slot)
+        waiting.append((pod, step, slot))
         if shown is None or not pod.resource_version:  # of no version a note would be written over any
             continue
-        if note.step is Step.WAIT and shown.count and now_s - shown.noted_s < BEAT_S:
+        if step is Step.WAIT and shown.count and now_s - shown.noted_s < BEAT_S:
             waits.append(BEAT_S - (now_s - shown.noted_s))
             continue
         waits.append(BEAT_S)
-        notes.append(_note(pod, shown, note.step, slot, _last(snapshot.known, scope, slot, note.step)))
+        notes.append(_note(pod, shown, step, slot, _last(snapshot.known, scope, slot, step)))
     for pod in snapshot.known:
         shown = pod.slot_of(scope)
         is_here = pod.state is PodState.LIVE and not pod.is_deleting
@@ -201,9 +198,10 @@ def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: floa
             continue
         if now_s - shown.changed_s >= AGAIN_FOR_S:
             continue
-        if now_s - shown.noted_s >= AGAIN_S:
+        due_s = shown.noted_s + max(AGAIN_S, shown.noted_s - shown.changed_s)
+        if now_s >= due_s:
             notes.append(_note(pod, shown, Step.GIVE, shown.given, None))
-        waits.append(max(0.1, AGAIN_S - (now_s - shown.noted_s)))
+        waits.append(max(0.1, due_s - now_s))
     longest_s = max((now_s - pod.waits_since_s for pod in pods if pod.is_waiting), default=0.0)
     return SlotPlan(
         notes=tuple(notes), waiting=tuple(waiting), longest_wait_s=longest_s, requeue_after_s=min(waits, default=None)

@@ -97,15 +97,6 @@ class Step(StrEnum):
     WAIT = "wait"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Note:
-    """The next note of one waiting pod; slot: "" where it is one of its own, or the pod waits for none yet."""
-
-    uid: str
-    step: Step
-    slot: str = ""
-
-
 def is_free(slot: str, pods: Iterable[SlotPod]) -> bool:
     """Return True when the end of the last pod that had a slot was watched, so that it may pass on."""
     had = [pod for pod in pods if pod.given == slot]
@@ -118,15 +109,16 @@ def passes_on(slot: str, uid: str, pods: Sequence[SlotPod]) -> bool:
     return claiming == {uid} and is_free(slot, pods)
 
 
-def hand_out(pods: Sequence[SlotPod], worth: Collection[str], demand: Demand, now_s: float) -> Iterator[Note]:
-    """Yield the next note of each waiting pod, the oldest first.
+def hand_out(
+    pods: Sequence[SlotPod], worth: Collection[str], demand: Demand, now_s: float
+) -> Iterator[tuple[str, Step, str]]:
+    """Yield of each waiting pod, the oldest first, uid, step and slot ("": its own, or none yet) of its next note.
 
     Parameters
     ----------
     pods: in the order in which they changed last: of several free slots the one that was left last is worth most.
     worth: slots whose members are still in the group though their pods, by all that is known, have ended or are ending;
         to pass on another one saves no rebalance.
-    now_s: seconds since the Unix epoch.
     """
     waiting = sorted((p for p in pods if p.is_waiting), key=lambda p: (p.waits_since_s, p.uid))
 
@@ -141,25 +133,28 @@ def hand_out(pods: Sequence[SlotPod], worth: Collection[str], demand: Demand, no
     to_claim = iter([slot for slot in dict.fromkeys((*free, *ending)) if slot not in claimed])
     claims = {p.uid: next(to_claim, "") for p in waiting if not p.claimed}
 
-    # Step 2: which claims will be fulfilled, and how many places those and the pods that stay have.
+    # Step 2: which claims will be fulfilled, and how many places those and the pods that stay have. What only pods
+    # claim that were deleted while they waited is free for others once these have ended.
     will_be = {*free, *ending}
+    soon = {p.claimed for p in pods if p.is_ending and not p.is_lost} & will_be
+    soon -= {p.claimed for p in pods if not (p.has_ended or p.is_ending)}
     hopeful = {p.uid for p in waiting if _first(p.claimed, waiting) == p.uid and p.claimed in will_be}
-    filled = sum(p.fills for p in pods) + len(hopeful) + sum(map(bool, claims.values()))
+    filled = sum(p.fills for p in pods) + len(hopeful) + len(soon) + sum(map(bool, claims.values()))
 
     # Step 3: the note of each.
     for pod in waiting:
         is_patient = now_s - max(pod.waits_since_s, demand.passed_on_s) < demand.max_wait_s
         if pod.claimed and passes_on(pod.claimed, pod.uid, pods):
-            yield Note(uid=pod.uid, step=Step.GIVE, slot=pod.claimed)
+            yield pod.uid, Step.GIVE, pod.claimed
         elif is_patient and pod.uid in hopeful:
-            yield Note(uid=pod.uid, step=Step.WAIT, slot=pod.claimed)
+            yield pod.uid, Step.WAIT, pod.claimed
         elif is_patient and claims.get(pod.uid):
-            yield Note(uid=pod.uid, step=Step.CLAIM, slot=claims[pod.uid])
+            yield pod.uid, Step.CLAIM, claims[pod.uid]
         elif is_patient and filled >= demand.replicas and demand.gives_up and not pod.claimed:
-            yield Note(uid=pod.uid, step=Step.WAIT)
+            yield pod.uid, Step.WAIT, ""
         else:
             filled += 1
-            yield Note(uid=pod.uid, step=Step.OWN)
+            yield pod.uid, Step.OWN, ""
 
 
 def _first(slot: str, waiting: Iterable[SlotPod]) -> str:

@@ -102,7 +102,9 @@ def test_with_a_surge_and_none_lacking_a_pod_does_not_wait() -> None:
 # beats
 
 
-@pytest.mark.parametrize(("since_s", "said"), [(0.0, []), (9.9, []), (10.0, ["new waits 3 web-1"]), (40.0, ["new waits 3 web-1"])])
+@pytest.mark.parametrize(
+    ("since_s", "said"), [(0.0, []), (9.9, []), (10.0, ["new waits 3 web-1"]), (40.0, ["new waits 3 web-1"])]
+)
 def test_a_pod_that_waits_hears_anew_every_10_s(since_s: float, said: list[str]) -> None:
     pod = waiting("new", claimed="web-1", count=2, noted_s=NOW_S - since_s)
     plan = planned(pod, ending("old", "web-1"), *OTHERS)
@@ -116,7 +118,9 @@ def test_what_is_new_is_said_at_once() -> None:
     assert texts(planned(pod, over("old", "web-1"), *OTHERS)) == ["new has web-1 3"]
 
 
-@pytest.mark.parametrize(("since_s", "said"), [(0.0, []), (1.9, []), (2.0, ["new has web-1 8"]), (59.0, ["new has web-1 8"])])
+@pytest.mark.parametrize(
+    ("since_s", "said"), [(0.0, []), (1.9, []), (2.0, ["new has web-1 8"]), (59.0, ["new has web-1 8"])]
+)
 def test_a_pod_that_does_not_begin_hears_of_its_slot_again(since_s: float, said: list[str]) -> None:
     at_s = NOW_S - since_s
     plan = planned(waiting("new", given="web-1", count=7, noted_s=at_s, since_s=at_s), *OTHERS)
@@ -124,6 +128,19 @@ def test_a_pod_that_does_not_begin_hears_of_its_slot_again(since_s: float, said:
     assert plan.requeue_after_s == pytest.approx(0.1 if said else max(0.1, 2.0 - since_s))
     assert plan.waiting == ()
     assert [n.last for n in plan.notes] == [None] * len(said)
+
+
+@pytest.mark.parametrize(
+    ("said_s", "since_s", "said"), [(2, 1.9, []), (4, 3.9, []), (4, 4.0, ["new has web-1 8"]), (32, 27.0, [])]
+)
+def test_a_pod_that_does_not_begin_hears_of_its_slot_ever_more_rarely(
+    said_s: float, since_s: float, said: list[str]
+) -> None:
+    """After twice as long each time: hundreds of pods that begin slowly must not be hundreds of writes every 2 s."""
+    at_s = NOW_S - since_s
+    plan = planned(waiting("new", given="web-1", count=7, noted_s=at_s, since_s=at_s - said_s), *OTHERS)
+    assert texts(plan) == said
+    assert plan.requeue_after_s == pytest.approx(0.1 if said else max(0.1, said_s - since_s))
 
 
 def test_a_pod_that_never_begins_hears_of_its_slot_for_a_minute() -> None:
