@@ -6,10 +6,12 @@ import json
 import os
 import re
 from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from support.argo import argo_rollouts
 from support.devcluster.images import slot_waiter_image
 from support.devcluster.kafka_broker import Brokers, BrokerSettings
 from support.devcluster.progress import say
@@ -50,15 +52,31 @@ def installed(stage: Stage) -> Stage:
     return stage
 
 
+@contextmanager
+def slots_served(stage: Stage, **workloads: bool) -> Iterator[Stage]:
+    """Have the stage's operator give slots meanwhile, to pods of these kinds of workload."""
+    reference, _ = slot_waiter_image()
+    stage.cluster.load_image(reference)
+    repository, _, tag = reference.rpartition(":")
+    stage.install(workloads=workloads, slots={"image": {"repository": repository, "tag": tag}})
+    yield stage
+    stage.install()
+
+
 @pytest.fixture(scope="module")
 def serves_deployments(installed: Stage) -> Iterator[Stage]:
     """The stage, whose operator serves Deployments too until the module ends."""
-    reference, _ = slot_waiter_image()
-    installed.cluster.load_image(reference)
-    repository, _, tag = reference.rpartition(":")
-    installed.install(workloads={"deployments": True}, slots={"image": {"repository": repository, "tag": tag}})
-    yield installed
-    installed.install()
+    with slots_served(installed, deployments=True):
+        yield installed
+
+
+@pytest.fixture(scope="module")
+def serves_rollouts(installed: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The stage with Argo's controller, whose operator serves its Rollouts too until the module ends."""
+    with argo_rollouts(installed, tmp_path_factory.mktemp("argo")), slots_served(
+        installed, deployments=True, argoRollouts=True
+    ):
+        yield installed
 
 
 @pytest.fixture(scope="session")

@@ -14,17 +14,20 @@ from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.jvm_workload.image import JVM_WORKLOAD_IMAGE, load_jvm_workload_image
 from support.long_drills import by_length
-from support.scene.departures import Departure, dead_before_ms, departures
+from support.scene.departures import Departure, dead_before_ms
 from support.scene.figures import prompt_s, record, spread
 from support.scene.load import load, lost
 from support.scene.witnesses import ProcessTable, is_operators
 from support.slots import (
+    DEPARTURES,
     PODS,
     REFUSALS,
     SESSION_S,
     DeploymentPlay,
     NewPlay,
     Witnesses,
+    assert_quiet,
+    leave,
     members_min,
     opened,
     shared_ids,
@@ -37,7 +40,7 @@ pytestmark = [
 ]  # fmt: skip
 
 ROLLS = by_length(short=1, long=3)
-DEPARTURES = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED)
+MANY = 24
 JAVA = "org.apache.kafka.clients.consumer."
 CLIENTS = [
     pytest.param("librdkafka", "classic", "range", id="librdkafka-range"),
@@ -55,11 +58,6 @@ def client_of(game: DeploymentPlay, client: str, assignor: str = "") -> dict[str
         load_jvm_workload_image(game.stage.cluster)
     env = {"PARTITION_ASSIGNMENT_STRATEGY": assignor} if assignor else {}
     return {"env": env, "image": JVM_WORKLOAD_IMAGE if client == "java" else ""}
-
-
-def assert_quiet(game: DeploymentPlay, since_ms: int) -> None:
-    """Hold that the brokers saw no rebalance, no departure and no refusal since then."""
-    assert (game.rebalances(since_ms), game.events(*DEPARTURES, *REFUSALS, since_ms=since_ms)) == (0, [])
 
 
 # rolls ---------------------------------------------------------------------------------------------------------------
@@ -81,14 +79,37 @@ def test_rolls_of_a_deployment_are_not_noticed(new_play: NewPlay, client: str, p
         if client == "librdkafka":
             until(lambda: not lost(producer, seen.consumers), deadline_s=30, what="all acknowledged records consumed")
         replaced = game.events(GroupEventKind.STATIC_MEMBER_REPLACED, since_ms=quiet_since_ms)
+        to_process, to_note = spread(seen.start_s(quiet_since_ms)), spread(seen.passed_on_s(quiet_since_ms))
         record(
             f"rolls of a Deployment, {client} {protocol} {assignor.removeprefix(JAVA)}", rolls=ROLLS, pods=PODS,
             rebalances=game.rebalances(quiet_since_ms), roll_s=spread(took_s),
-            slot_to_process_s=spread(seen.start_s(quiet_since_ms)),
+            note_to_process_s=to_process, end_to_note_s=to_note,
         )  # fmt: skip
-        assert len(replaced) == PODS * ROLLS
+        assert len(replaced) == to_note["count"] == PODS * ROLLS
+        assert to_note["max"] <= prompt_s(0.5, otherwise_s=10)
+        assert to_process["max"] <= prompt_s(4.0, otherwise_s=15)
         assert game.member_ids().keys() == ids
         assert_quiet(game, quiet_since_ms)
+        seen.hold_the_promise()
+
+
+@pytest.mark.long
+def test_many_pods_that_come_at_once_all_get_their_slot(new_play: NewPlay) -> None:
+    """First slots that nobody had, then by Recreate those of as many pods that end at one time."""
+    game, session = opened(new_play)
+    with witnessed(game) as seen:
+        game.start(MANY, static=session, strategy={"type": "Recreate"})
+        first, rolled_ms = spread(seen.start_s(game.since_ms)), now_ms()
+        game.roll()
+        game.await_joined(MANY)
+        passed = spread(seen.start_s(rolled_ms))
+        record(
+            f"{MANY} pods at once", first_note_to_process_s=first, note_to_process_s=passed,
+            end_to_note_s=spread(seen.passed_on_s(rolled_ms)),
+        )  # fmt: skip
+        assert first["count"] == passed["count"] == MANY
+        assert max(first["max"], passed["max"]) <= prompt_s(6.0, otherwise_s=30)
+        assert_quiet(game, rolled_ms)
         seen.hold_the_promise()
 
 
@@ -121,26 +142,6 @@ def test_small_deployment_pays_for_one_pod_more_and_says_so(new_play: NewPlay, p
 # scale ---------------------------------------------------------------------------------------------------------------
 
 
-def leave(game: DeploymentPlay, seen: Witnesses, end: int) -> list[Departure]:
-    """Scale down to `end` pods; returns the departures once their partitions are consumed again."""
-    before = {pod["metadata"]["uid"] for pod in game.pods()}
-    count, since_ms = len(before) - end, now_ms()
-    game.scale(end)
-
-    def leaving() -> set[str]:
-        found = {uid for uid in before if seen.watch.pods[uid].deletion_asked_at_ms is not None}
-        return found if len(found) == count else set()
-
-    gone = until(leaving, deadline_s=30, what=f"{count} pods to be terminating", poll_s=0.05)
-
-    def complete() -> list[Departure]:
-        voices = {voice.uid: voice for voice in seen.consumers.voices()}
-        found = departures([seen.watch.pods[uid] for uid in gone], game.removals(since_ms), voices, before - gone)
-        return found if len(found) == count and all(d.consumed_at_ms for d in found) else []
-
-    return until(complete, deadline_s=SESSION_S / 2, what=f"{count} members removed and replaced", poll_s=0.2)
-
-
 @pytest.mark.long
 def test_departed_members_leave_at_once_and_nobody_is_given_their_ids(
     new_play: NewPlay, process_table: ProcessTable
@@ -151,12 +152,12 @@ def test_departed_members_leave_at_once_and_nobody_is_given_their_ids(
         found: list[Departure] = []
         for _ in range(3):
             down_ms = now_ms()
-            found += leave(game, seen, 3)
+            found += leave(game, seen, 3, game.autoscale)
             assert game.rebalances(down_ms) == 1, "both in one request"
-            game.scale(6)
+            game.autoscale(6)
             game.await_joined(6)
             assert not {d.instance_id for d in found} & game.member_ids().keys()
-            game.scale(5)
+            game.autoscale(5)
             game.await_joined(5)
         seen.hold_the_promise()
     acknowledged_s = [d.acknowledged_s for d in found]

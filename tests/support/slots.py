@@ -10,11 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from support.devcluster.kafka_log import now_ms
 from support.devcluster.kafka_log_lines import GroupEventKind
 from support.drills.lives import PodLife, PodLives
+from support.scene.departures import Departure, departures
 from support.scene.play import Play
 from support.scene.pod_lines import PodLines, PodVoice, collected_lines
 from support.scene.remembered import await_ready
@@ -27,6 +28,7 @@ READY_S: Final = 120.0
 SESSION_S: Final = 60
 PODS: Final = 5
 REFUSALS: Final = (GroupEventKind.FENCED, GroupEventKind.JOIN_REFUSED)
+DEPARTURES: Final = (GroupEventKind.REMOVED, GroupEventKind.LEFT, GroupEventKind.SESSION_EXPIRED)
 
 
 class DeploymentPlay(Play):
@@ -59,6 +61,21 @@ class DeploymentPlay(Play):
     def scale(self, replicas: int) -> None:
         """Set spec.replicas."""
         self.rollout("scale", f"--replicas={replicas}")
+
+    def autoscale(self, replicas: int) -> None:
+        """Have a HorizontalPodAutoscaler set spec.replicas: beyond its bounds it needs no metrics.
+
+        Source: reconcileAutoscaler in pkg/controller/podautoscaler/horizontal.go.
+        """
+        target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": self.name}
+        usage = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}
+        spec = {
+            "scaleTargetRef": target, "minReplicas": replicas, "maxReplicas": replicas,
+            "metrics": [{"type": "Resource", "resource": usage}],
+        }  # fmt: skip
+        metadata = {"name": self.name, "namespace": self.name}
+        kind = {"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler"}
+        self.stage.apply(kind | {"metadata": metadata, "spec": spec})
 
     def rollout(self, *words: str) -> None:
         """Run `kubectl rollout …` or `kubectl scale …` of the Deployment."""
@@ -207,13 +224,26 @@ class Witnesses:
         return [s for s in list(self.watch.waits.values()) if s.waits_at_ms is not None and s.waits_at_ms >= at_ms]
 
     def start_s(self, at_ms: int) -> list[float]:
-        """Return for each of those how long its process took to start after it had been given its slot, seconds."""
-        began = {v.uid: v.of_kind("started") for v in self.consumers.voices()}
+        """Return for each of those how long its process took to begin after it had been given its slot, seconds."""
         return [
-            (lines[0]["at_ms"] - s.given_at_ms) / 1000
+            (min(life.born_at_ms for life in lives) - s.given_at_ms) / 1000
             for s in self.since(at_ms)
-            if s.given_at_ms is not None and (lines := began.get(s.uid))
+            if s.given_at_ms is not None and (lives := self.lives.of_pod(s.uid))
         ]
+
+    def passed_on_s(self, at_ms: int) -> list[float]:
+        """Return for each of those that took over a slot how long that was after the end of the pod before, seconds.
+
+        A pod that came later than that end counts from when it waits.
+        """
+        found = []
+        for taker in self.since(at_ms):
+            had = [self.watch.pods[s.uid] for s in self.watch.waits.values() if s.slot == taker.slot and s is not taker]
+            ended = [p.terminal_at_ms for p in had if p.terminal_at_ms is not None]
+            free = [each for each in ended if taker.given_at_ms is not None and each <= taker.given_at_ms]
+            if free and taker.given_at_ms is not None and taker.waits_at_ms is not None:
+                found.append((taker.given_at_ms - max(taker.waits_at_ms, *free)) / 1000)
+        return found
 
     def hold_the_promise(self) -> None:
         """No id was in two living processes, and no process started without one."""
@@ -229,11 +259,47 @@ def witnessed(game: DeploymentPlay) -> Iterator[Witnesses]:
         yield Witnesses(lives, watch, lines)
 
 
-NewPlay = Callable[..., DeploymentPlay]
+def assert_quiet(game: DeploymentPlay, since_ms: int) -> None:
+    """Hold that the brokers saw no rebalance, no departure and no refusal since then."""
+    found = (game.rebalances(since_ms), game.events(*DEPARTURES, *REFUSALS, since_ms=since_ms))
+    assert found == (0, []), found
+
+
+def leave(
+    game: DeploymentPlay, seen: Witnesses, end: int, scale: Callable[[int], None] | None = None
+) -> list[Departure]:
+    """Scale down to `end` pods; returns the departures once their partitions are consumed again.
+
+    Parameters
+    ----------
+    scale: how; None: a user does it.
+    """
+    before = {pod["metadata"]["uid"] for pod in game.pods()}
+    count, since_ms = len(before) - end, now_ms()
+    (scale or game.scale)(end)
+
+    def leaving() -> set[str]:
+        found = {uid for uid in before if seen.watch.pods[uid].deletion_asked_at_ms is not None}
+        return found if len(found) == count else set()
+
+    gone = until(leaving, deadline_s=60, what=f"{count} pods to be terminating", poll_s=0.05)
+
+    def complete() -> list[Departure]:
+        voices = {voice.uid: voice for voice in seen.consumers.voices()}
+        found = departures([seen.watch.pods[uid] for uid in gone], game.removals(since_ms), voices, before - gone)
+        return found if len(found) == count and all(d.consumed_at_ms for d in found) else []
+
+    return until(complete, deadline_s=SESSION_S / 2, what=f"{count} members removed and replaced", poll_s=0.2)
+
+
+T = TypeVar("T", bound=DeploymentPlay)
+NewPlay = Callable[..., Any]
 """What the fixture `new_play` gives."""
 
 
-def opened(new_play: NewPlay, protocol: str = "classic", suffix: str = "") -> tuple[DeploymentPlay, dict[str, Any]]:
+def opened(
+    new_play: NewPlay, protocol: str = "classic", suffix: str = "", kind: type[T] = DeploymentPlay
+) -> tuple[T, dict[str, Any]]:
     """Open a play; returns it and the spec of a StaticGroup whose sessions outlast a restart."""
-    game = new_play(suffix, kind=DeploymentPlay, protocol=protocol)
+    game = new_play(suffix, kind=kind, protocol=protocol)
     return game, game.outlast_restarts(SESSION_S)

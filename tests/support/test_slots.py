@@ -22,7 +22,7 @@ class Lives:
 
 
 def life(uid: str, instance_id: str, began_ms: int, ended_ms: int | None) -> PodLife:
-    return PodLife(pid=1, pod_uid=uid, instance_id=instance_id, seen_at_ms=began_ms, ended_at_ms=ended_ms)
+    return PodLife(pid=1, pod_uid=uid, instance_id=instance_id, born_at_ms=began_ms, seen_at_ms=began_ms, ended_at_ms=ended_ms)
 
 
 @pytest.mark.parametrize(

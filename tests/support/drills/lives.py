@@ -28,6 +28,7 @@ from support.scene.witnesses import instance_ids, is_operators
 SCAN_S = 0.2
 _EXEC_WITHIN_S = 10.0
 """A container's process gets its environment with the exec that follows its birth, on a busy machine seconds later."""
+_BOOTED_AT_MS = (time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)) // 1_000_000
 _ID_VARIABLE = re.compile(rb"[A-Z0-9_]*INSTANCE_ID=(.+)", re.DOTALL)
 _POD = re.compile(r"/pod([0-9a-f-]{36})(?:/|$)", re.MULTILINE)
 
@@ -38,12 +39,14 @@ class PodLife:
 
     Parameters
     ----------
-    seen_at_ms: when it was first found. ended_at_ms: when the kernel reported its end; None while it lives.
+    born_at_ms: from the kernel, exact to 10 ms. seen_at_ms: when it was first found, with its id. ended_at_ms: when the
+        kernel reported its end; None while it lives.
     """
 
     pid: int
     pod_uid: str
     instance_id: str
+    born_at_ms: int
     seen_at_ms: int
     ended_at_ms: int | None = None
 
@@ -155,9 +158,11 @@ class PodLives:
 
     def _born(self, pid: int) -> list[PodLife]:
         place = _POD.search(Path(f"/proc/{pid}/cgroup").read_text())
-        key = (pid, start_time_ticks(pid) or 0)
+        ticks = start_time_ticks(pid) or 0
+        key, born_at_ms = (pid, ticks), _BOOTED_AT_MS + ticks * 1000 // os.sysconf("SC_CLK_TCK")
         if place is None or time.monotonic() - self._passed.setdefault(key, time.monotonic()) > _EXEC_WITHIN_S:
             return []
         variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         ids = {match[1].decode() for v in variables if (match := _ID_VARIABLE.fullmatch(v))}
-        return [PodLife(pid=pid, pod_uid=place[1], instance_id=i, seen_at_ms=now_ms()) for i in sorted(ids)]
+        seen = {"born_at_ms": born_at_ms, "seen_at_ms": now_ms()}
+        return [PodLife(pid=pid, pod_uid=place[1], instance_id=i, **seen) for i in sorted(ids)]
