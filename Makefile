@@ -148,6 +148,10 @@ bench: $(STAMP) ## Benchmarks with a budget: as ratios within one run, then the 
 bench-scale: $(STAMP) ## The operator with 1,000 StaticGroups of 10 pods on a real API server: make bench-scale SCALE="--groups 10000"
 	$(PY) -m bench.scale $(or $(SCALE),--groups 1000)
 
+.PHONY: bench-slots
+bench-slots: $(STAMP) ## Slots of a Deployment of 200 pods pass on, 50 at once: make bench-slots PODS=1000
+	$(PY) -m bench.scale.slots --pods $(or $(PODS),200)
+
 .PHONY: bench-pipeline
 bench-pipeline: $(PIPELINE) ## Spark and DuckDB at the same work: make bench-pipeline BENCH="--events 1000000"
 	$(PY) tests/bench/pipeline/run.py $(BENCH)
@@ -159,6 +163,7 @@ full: $(PIPELINE) ## test with every drill in its long form, mutants, the large 
 	$(PY) -m simulator.carriers --deep
 	$(MAKE) mutants conformance bench-pipeline BENCH=--full
 	$(MAKE) bench-scale SCALE="--groups 10000"
+	$(MAKE) bench-slots
 	$(MAKE) docs release
 	$(PY) -m pytest -q -p no:cacheprovider tests/site
 
