@@ -242,7 +242,7 @@ def _convert(options: argparse.Namespace) -> int:
     else:
         raise Refused(f"{options.name} is no deployment/NAME", EXIT_USAGE)
     objects, words = conversion.convert(*found)
-    print("\n---\n".join("\n".join(conversion.yaml_lines(each)) for each in objects))
+    print(conversion.as_yaml(objects, run), end="")
     print(words, file=sys.stderr)
     return 0
 

@@ -10,17 +10,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from ..kube.problem import KubeProblem
 from .api_server import ApiServer, Json, Refused, Run
 
 Services = Sequence[Json] | KubeProblem
-_PLAIN: Final = re.compile(
-    r"(?!(?:true|false|null|yes|no|on|off|y|n)$)[a-z/](?:[\w./:@-]*\w)?", re.ASCII | re.IGNORECASE
-)
-"""Strings that every reader of YAML takes for strings without quotes."""
 _NAME: Final = re.compile(r"[a-z](?:[a-z0-9-]{0,50}[a-z0-9])?")
 """Names of which pods, their Service, and the label controller-revision-hash can be made."""
 _NOT_WRITTEN_BY_HAND: Final = ("deployment.kubernetes.io/", "kubectl.kubernetes.io/")
@@ -50,16 +46,13 @@ def read_cluster(api: ApiServer, namespace: str, name: str) -> tuple[Json, Servi
 
 
 def read_file(file: str, stdin: str, run: Run) -> tuple[Json, Services]:
-    """Return the Deployment and the Services of a file; kubectl reads it, without a call to a cluster.
+    """Return the Deployment and the Services of a file.
 
     Parameters
     ----------
     file: its path, or `-` for `stdin`. Raises Refused when it does not hold exactly one Deployment.
     """
-    status, text, errors = run(["kubectl", "patch", "--local", "--type=merge", "-p={}", "-o=json", "-f", file], stdin)
-    if status:
-        raise Refused(" ".join(errors.split()))
-    found: list[Json] = []
+    text, found = _by_kubectl("json", file, stdin, run), list[Json]()
     while text := text.lstrip():
         each, end = json.JSONDecoder().raw_decode(text)
         found, text = [*found, each], text[end:]
@@ -68,6 +61,20 @@ def read_file(file: str, stdin: str, run: Run) -> tuple[Json, Services]:
     if len(deployments) != 1:
         raise Refused(f"{file} holds {len(deployments)} Deployments; one is converted at a time", status=2)
     return deployments[0], [each for each in found if each["kind"] == "Service"]
+
+
+def as_yaml(objects: Sequence[Json], run: Run) -> str:
+    """Return objects as the text of one file; raises Refused where kubectl cannot be run."""
+    return "---\n".join(_by_kubectl("yaml", "-", json.dumps(each), run) for each in objects)
+
+
+def _by_kubectl(output: str, file: str, stdin: str, run: Run) -> str:
+    """Return what a file holds in another format, without a call to a cluster."""
+    command = ["kubectl", "patch", "--local", "--type=merge", "-p={}", f"-o={output}", "-f", file]
+    status, text, errors = run(command, stdin)
+    if status:
+        raise Refused(" ".join(errors.split()))
+    return text
 
 
 def convert(deployment: Json, services: Services) -> tuple[list[Json], str]:
@@ -130,18 +137,3 @@ def _notes(deployment: Json) -> Iterator[str]:
     if not _NAME.fullmatch(metadata["name"]):
         yield "Choose another name: at most 52 characters of a-z, 0-9 and -, a letter first; pod names are made of it."
 
-
-def yaml_lines(value: Any, indent: str = "") -> Iterator[str]:
-    """Yield the lines of a map or list of JSON values as YAML."""
-    for key, inner in value.items() if isinstance(value, dict) else ((None, each) for each in value):
-        head = f"{indent}- " if key is None else f"{indent}{_scalar(key)}: "
-        if not inner or not isinstance(inner, dict | list):
-            yield head + _scalar(inner)
-            continue
-        lines = yaml_lines(inner, f"{indent}  ")
-        yield head.rstrip() if key is not None else head + next(lines).strip()
-        yield from lines
-
-
-def _scalar(value: Any) -> str:
-    return value if isinstance(value, str) and _PLAIN.fullmatch(value) else json.dumps(value, ensure_ascii=False)

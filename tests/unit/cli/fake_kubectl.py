@@ -11,7 +11,7 @@ REFUSED = 'Error from server (Forbidden): {} is forbidden: User "ann" cannot do 
 
 
 class FakeKubectl:
-    """Answer `get --raw`, and access reviews.
+    """Answer `get --raw`, and access reviews; write JSON, which is YAML, where YAML is asked for.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class FakeKubectl:
         rest = [word for word in command[1:] if not word.startswith("--context")]
         if rest[:2] == ["config", "view"]:
             return 0, "shop", ""
+        if rest[0] == "patch":
+            return 0, f"{stdin}\n", ""
         path = rest[2].partition("?")[0]
         if rest[0] == "create":
             return self._review(json.loads(stdin))

@@ -45,4 +45,5 @@ SUSPECT = {"pod": "web-2", "uid": UID, "since": "2026-11-21T11:00:00Z", "node": 
 
 def call(monkeypatch: pytest.MonkeyPatch, fake: FakeKubectl, *arguments: str) -> int:
     monkeypatch.setattr(command_line, "api_server", lambda flags: through_kubectl(flags, run=fake))
+    monkeypatch.setattr(command_line, "run", fake)
     return command_line.main(arguments)
