@@ -45,6 +45,12 @@ GENERIC = [POD_NAME, composed("KAFKA_GROUP_INSTANCE_ID"), reads("KAFKA_SESSION_T
 BY_ANNOTATION = [reads("KAFKA_GROUP_INSTANCE_ID", ID_KEY), reads("KAFKA_SESSION_TIMEOUT_MS", TIMEOUT_KEY)]
 
 
+API_VERSION_OF = {
+    "StatefulSet": "apps/v1", "Deployment": "apps/v1", "StrimziPodSet": "core.strimzi.io/v1",
+    "Rollout": "argoproj.io/v1alpha1",
+}  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lab:
     """A namespace where the policy is in force."""
@@ -81,7 +87,7 @@ class Lab:
     ) -> dict[str, Any]:  # fmt: skip
         """A pod as the controller of its workload writes it."""
         owner = {
-            "apiVersion": kind.api_versions[0], "kind": kind.kind, "name": workload, "uid": str(uuid.uuid4()),
+            "apiVersion": API_VERSION_OF[kind.kind], "kind": kind.kind, "name": workload, "uid": str(uuid.uuid4()),
             "controller": True,
         }  # fmt: skip
         template = containers or [{"name": "app", "image": "app"}]

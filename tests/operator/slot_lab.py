@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from policy_lab import Lab
+from policy_lab import API_VERSION_OF, Lab
 
 from staticgroup.api import names, slot_policy
 from staticgroup.api.policy import FailurePolicy
@@ -44,7 +44,7 @@ def issue(
     """Create or change a StaticGroup of a Deployment, and return it as it is stored."""
     name = name or workload
     body = {"apiVersion": names.API_VERSION, "kind": "StaticGroup", "metadata": {"name": name, "namespace": lab.namespace}}
-    ref = {"apiVersion": kind.api_versions[0], "kind": kind.kind, "name": workload}
+    ref = {"apiVersion": API_VERSION_OF[kind.kind], "kind": kind.kind, "name": workload}
     spec = {"workloadRef": ref, "connectionRef": {"name": "kafka"}, "groupId": name, "mode": mode}
     injected = {
         "scope": scope, "method": method, "idTemplate": f"{{podName}}.{scope}", "container": "",

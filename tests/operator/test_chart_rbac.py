@@ -97,15 +97,6 @@ def test_release_for_some_namespaces_has_exactly_these_rights() -> None:
     assert granted(render("namespaced")) == expected
 
 
-def test_kruise_adds_one_right_and_nothing_to_the_policy() -> None:
-    asked = ("--set", "workloads.kruise=true")
-    more, less = granted(render("default", *asked)), granted(render("default"))
-    assert more - less == table("* | apps.kruise.io | statefulsets | | get")
-    assert less <= more
-    policies = [the(render("default", *each), "MutatingAdmissionPolicy") for each in ((), asked)]
-    assert policies[0] == policies[1]
-
-
 def test_strimzi_adds_one_right_and_its_pods_to_the_policy() -> None:
     asked = ("--set", "workloads.strimzi=true")
     more, less = granted(render("default", *asked)), granted(render("default"))

@@ -32,7 +32,6 @@ pytestmark = [pytest.mark.cluster]
 Json = dict[str, Any]
 DEFINITION = Path(__file__).parent / "pod_sets.yaml"
 SET, LABELS = "connect-connect", {"strimzi.io/name": "connect-connect", "strimzi.io/controller": "strimzipodset"}
-STRIMZI_REF = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET}
 DEADLINE_S = 40.0
 
 
@@ -177,7 +176,7 @@ def strimzi(kubectl: Kubectl, crds: str) -> Any:
     kubectl.run("delete", "namespace", namespace, "--wait=false")
 
 
-def declare(kubectl: Kubectl, namespace: str, ref: Json = STRIMZI_REF) -> None:
+def declare(kubectl: Kubectl, namespace: str) -> None:
     """What a user writes, and the policy as the chart installs it with workloads.strimzi."""
     written = policy.admission_policy(name=namespace)
     del written["spec"]["matchConstraints"]["objectSelector"]
@@ -203,6 +202,7 @@ def declare(kubectl: Kubectl, namespace: str, ref: Json = STRIMZI_REF) -> None:
         {"apiVersion": api, "kind": "KafkaConnection", "metadata": here | {"name": "kafka"}, "spec": connection}
     )
     common = {"connectionRef": {"name": "kafka"}, "groupProtocol": "Classic"}
+    ref = {"apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "name": SET}
     kubectl.apply(
         {
             "apiVersion": api, "kind": "StaticGroup", "metadata": here | {"name": "connect"},

@@ -17,7 +17,7 @@ from policy_lab import SCOPE, Lab, a_lab
 from staticgroup.api import names, policy
 from staticgroup.api.rendering import AgentImage, is_meant, rendered
 from staticgroup.api.resources.injected import InjectedMethod
-from staticgroup.api.workloads import ADVANCED_STATEFUL_SET, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+from staticgroup.api.workloads import STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from support.waiting import until
 
 pytestmark = pytest.mark.cluster
@@ -54,7 +54,6 @@ GROUPS: dict[str, Json] = {
     "debezium-provided": {"client": {"type": "Debezium"}},
     "strimzi": {"spec": {"workloadRef": STRIMZI | {"name": "strimzi"}}},
     "strimzi-ordinal": {"spec": {"workloadRef": STRIMZI | {"name": "strimzi-ordinal"}}, "template": TEMPLATES[1]},
-    "kruise": {"spec": {"workloadRef": {"apiVersion": "apps.kruise.io/v1beta1", "name": "kruise"}}},
     "debezium-ordinal": {"client": {"type": "Debezium"}, "template": TEMPLATES[1]},
 }
 ENV: tuple[Json, ...] = (
@@ -91,8 +90,6 @@ def policy_with_an_image(name: str, failure_policy: policy.FailurePolicy) -> Jso
 
 
 def kind_of(workload: str) -> WorkloadKind:
-    if workload == "kruise":
-        return ADVANCED_STATEFUL_SET
     return STRIMZI_POD_SET if workload.startswith("strimzi") else STATEFUL_SET
 
 
@@ -173,7 +170,7 @@ def spoiled(rng: random.Random, pod: Json) -> Json:
             owner["kind"] = "ReplicaSet"
         case 2:
             owner["apiVersion"] = rng.choice(
-                ["apps.kruise.io/v1", "apps.kruise.io/v1beta1", "core.strimzi.io/v1beta2", "core.strimzi.iox/v1", "apps/v1"]
+                ["apps.kruise.io/v1", "core.strimzi.io/v1beta2", "core.strimzi.iox/v1", "apps/v1"]
             )
         case 3:
             owner["name"] = "another"

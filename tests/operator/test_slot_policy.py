@@ -297,7 +297,8 @@ def test_without_an_image_nothing_is_injected(kubectl: Kubectl, lab: Lab) -> Non
     issue(lab, "imageless", SCOPE)
     settle(lab, "imageless", SCOPE)
     written = policy_with_an_image(lab.namespace, "Fail")
-    written["spec"]["variables"][0]["expression"] = "''"
+    image = next(each for each in written["spec"]["variables"] if each["name"] == "slotImage")
+    image["expression"] = "''"
     try:
         kubectl.apply(written)
         pod = settle(lab, "imageless", SCOPE, is_injected=False)

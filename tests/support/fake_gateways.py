@@ -26,9 +26,7 @@ from staticgroup.core.group import (
     LeaveOutcome,
     LeaveResult,
     MemberView,
-    ReleaseEntry,
     ReleaseOutcome,
-    ReleaseResult,
     WorkerView,
 )
 from staticgroup.core.workload import WorkloadView
@@ -38,6 +36,7 @@ from staticgroup.kafka.rights import GroupRights
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import PodRead
 from staticgroup.kube.problem import KubeProblem, problem_of
+from staticgroup.kube.transport import Resource
 from support.bounds import altered, broker_bounds
 
 Json = dict[str, Any]
@@ -109,7 +108,7 @@ class FakeKafka(Hooks):
     epoch: int = 5
     away: set[str] = field(default_factory=set)
     lagging: set[str] = field(default_factory=set)
-    releases: list[tuple[ReleaseEntry, ReleaseOutcome]] = field(default_factory=list)
+    releases: list[tuple[LeaveEntry, ReleaseOutcome]] = field(default_factory=list)
     release_outcome: ReleaseOutcome | None = None
     called: list[LeaveCall] = field(default_factory=list)
     workers: dict[str, WorkerView] = field(default_factory=dict)
@@ -158,16 +157,16 @@ class FakeKafka(Hooks):
         return -2 if member_id in self.away else self.epoch - (member_id in self.lagging)
 
     async def release(
-        self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
+        self, settings: ConnectionSettings, group_id: str, entry: LeaveEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
-    ) -> ReleaseResult | KafkaProblem:  # fmt: skip
+    ) -> ReleaseOutcome | KafkaProblem:  # fmt: skip
         """Compare both ids and let the member leave for a while (consumerGroupLeave, streamsGroupLeave)."""
         await self.reached("release", group_id, f"{entry.member_id}/{entry.instance_id}")
         self.called.append(by)
         if "release" in self.problems:
             return self.problems["release"]
         if self.release_outcome is not None:
-            return ReleaseResult(coordinator=self.coordinator, outcome=self.release_outcome)
+            return self.release_outcome
         is_served = (by is LeaveCall.STREAMS_HEARTBEAT) is (self.group_type is GroupType.STREAMS)
         holder = self.members.get(entry.instance_id) if is_served else None
         outcome = ReleaseOutcome.RELEASED if holder == entry.member_id else ReleaseOutcome.FENCED
@@ -176,7 +175,7 @@ class FakeKafka(Hooks):
         if outcome is ReleaseOutcome.RELEASED:
             self.away.add(entry.member_id)
         self.releases.append((entry, outcome))
-        return ReleaseResult(coordinator=self.coordinator, outcome=outcome)
+        return outcome
 
     async def bounds(self, settings: ConnectionSettings, group_id: str) -> BrokerBounds | KafkaProblem:
         """Read the bounds."""
@@ -344,12 +343,8 @@ class FakeKube(Hooks):
         self.events.append((type_, reason, message))
         return None
 
-    async def has_policy(self, name: str) -> bool | KubeProblem:
-        """Say that the policy is installed."""
-        return True
-
-    async def has_fence(self, name: str) -> bool | KubeProblem:
-        """Say that the fence is installed."""
+    async def has_policy(self, resource: Resource, name: str) -> bool | KubeProblem:
+        """Say that each policy is installed."""
         return True
 
     async def has_webhook(self, name: str) -> bool | KubeProblem:

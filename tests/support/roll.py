@@ -29,6 +29,7 @@ from staticgroup.runtime.executor import Executor
 from staticgroup.runtime.gather import Gatherer
 from staticgroup.runtime.memory.memory import Memories
 from staticgroup.runtime.narrator import Narrator
+from staticgroup.runtime.process.injection import Part
 from staticgroup.runtime.process.metrics import Metrics
 from staticgroup.runtime.reconciler import Reconciler
 from staticgroup.runtime.stores import Stores
@@ -207,7 +208,7 @@ class Roll:
             kube=self.kube, kafka=self.kafka, pods=self.pods, nodes=FakeNodes({"n1": make.NODE}),
             stores=self.stores,  # type: ignore[arg-type]
             connections=connections,
-            metrics=metrics, cluster_uid="cluster", policy_served=lambda: True, webhook_served=lambda: False,
+            metrics=metrics, cluster_uid="cluster", serves=lambda part: part is Part.POLICY,
             now_s=self.loop.time, monotonic_s=self.loop.time,
         )  # fmt: skip
         executor = Executor(

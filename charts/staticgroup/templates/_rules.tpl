@@ -25,11 +25,6 @@ to which the fence keeps that right. */}}
   resources: [strimzipodsets]
   verbs: [get]
 {{- end }}
-{{- if .Values.workloads.kruise }}
-- apiGroups: [apps.kruise.io]
-  resources: [statefulsets]
-  verbs: [get]
-{{- end }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch]

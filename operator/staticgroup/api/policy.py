@@ -14,6 +14,7 @@ Sources: KEP-3962 (MutatingAdmissionPolicy, v1 from 1.36); EnvVar.Value in core/
 java.lang.instrument (a JVM runs an agent as often as it is named).
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from . import names
@@ -29,8 +30,7 @@ _IS_INDEXED: Final = "params.spec.workloadRef.kind == 'StatefulSet'"
 _OWNED: Final = (
     "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, "
     # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-    f"({_IS_INDEXED} ? o.apiVersion == params.spec.workloadRef.apiVersion : "
-    f"o.apiVersion.startsWith('{STRIMZI_POD_SET.group}/')) && "
+    f"({_IS_INDEXED} ? o.apiVersion == 'apps/v1' : o.apiVersion.startsWith('{STRIMZI_POD_SET.group}/')) && "
     "o.kind == params.spec.workloadRef.kind && "
     "o.name == params.spec.workloadRef.name && has(o.controller) && o.controller)"
 )
@@ -44,7 +44,7 @@ _HAS_ORDINAL: Final = (
     f"{_ORDINAL}.matches('^(0|[1-9][0-9]{{0,{NAMED_DIGITS_MAX - 1}}})$'))"
 )
 # A status that was restored from a backup is another StaticGroup's until its operator has looked.
-ISSUED: Final = (
+_ISSUED: Final = (
     "has(params.status) && has(params.status.injected) && params.status.injected.method == 'Policy' && "
     "(!has(params.status.memory) || !has(params.status.memory.staticGroupUid) || "
     "params.status.memory.staticGroupUid == params.metadata.uid)"
@@ -54,8 +54,8 @@ _ID: Final = (
     ".replace('{ordinal}', variables.ordinal)"
 )
 # A null and an absent field look different to CEL: both mean that no timeout is injected.
-HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
-ENV: Final = (
+_HAS_TIMEOUT: Final = "has(params.status.injected.sessionTimeoutMs) && params.status.injected.sessionTimeoutMs != null"
+_ENV: Final = (
     "variables.hasTimeout ? params.status.injected.env : "
     f"params.status.injected.env.filter(e, e.annotation != '{names.SESSION_TIMEOUT_ANNOTATION}')"
 )
@@ -80,6 +80,8 @@ _VARIABLE: Final = (
     "{'fieldPath': \"metadata.annotations['\" + e.annotation + \"']\"}})}"
 )
 
+AT: Final = "object.spec.containers[i]"
+_MANAGED: Final = "params.spec.mode == 'Manage'"
 INDEXES: Final = f"[{', '.join(str(index) for index in range(CONTAINERS_MAX))}]"
 
 
@@ -88,21 +90,28 @@ def for_container(index: str) -> str:
     return f"(e.container == object.spec.containers[{index}].name || (e.container == '' && {index} == 0))"
 
 
-def _env_patch() -> str:
-    """Write the CEL that puts our variables first and drops earlier entries of the same name."""
-    composes = f"variables.env.exists(e, {for_container('i')} && has(e.value))"
-    pod_name = f"dyn({composes} ? [{_POD_NAME}] : [])"
-    ours = f"dyn(variables.env.filter(e, {for_container('i')}).map(e, {_VARIABLE}))"
-    replaced = (
-        f"variables.env.exists(e, {for_container('i')} && "
-        f"(e.name == old.name || (has(e.value) && old.name == '{names.POD_NAME_VARIABLE}')))"
-    )
-    theirs = f"dyn(has(object.spec.containers[i].env) ? object.spec.containers[i].env.filter(old, !{replaced}) : [])"
+def env_patch(variable: str, replaced: str, first: str = "") -> str:
+    """Write the CEL that puts our variables first and drops earlier entries of the same name.
+
+    Parameters
+    ----------
+    variable: the entry of a container that is made of variable `e`. replaced: condition that `e` replaces entry `old`.
+    first: a list of entries that come before all others; empty: none.
+    """
+    env = f"{AT}.env"
+    ours = f"{first}dyn(variables.env.filter(e, {for_container('i')}).map(e, {variable}))"
+    is_replaced = f"variables.env.exists(e, {for_container('i')} && {replaced})"
     return (
         f"{INDEXES}.filter(i, i < size(object.spec.containers) && variables.env.exists(e, {for_container('i')}))"
         ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
-        f"{pod_name} + {ours} + {theirs}}})"
+        f"{ours} + dyn(has({env}) ? {env}.filter(old, !{is_replaced}) : [])}})"
     )
+
+
+def _env_patch() -> str:
+    composes = f"variables.env.exists(e, {for_container('i')} && has(e.value))"
+    replaced = f"(e.name == old.name || (has(e.value) && old.name == '{names.POD_NAME_VARIABLE}'))"
+    return env_patch(_VARIABLE, replaced, f"dyn({composes} ? [{_POD_NAME}] : []) + ")
 
 
 def admission_policy(
@@ -121,51 +130,67 @@ def admission_policy(
     agent_image: As pods name it; empty: no agent is injected. It holds no quote. The chart writes the operator's.
     agent_pull_policy: Of the init container.
     """
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "paramKind": {"apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND},
-            "matchConstraints": {
-                "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-                ],
-                "objectSelector": {"matchExpressions": [{"key": names.POD_INDEX_LABEL, "operator": "Exists"}]},
-            },
-            "matchConditions": [
-                {"name": "owned-by-the-workload", "expression": _OWNED},
-                {"name": "has-an-ordinal", "expression": _HAS_ORDINAL},
-                {"name": "managed", "expression": "params.spec.mode == 'Manage'"},
-                {"name": "ids-are-issued", "expression": ISSUED},
-            ],
-            "failurePolicy": failure_policy,
-            "reinvocationPolicy": "IfNeeded",
-            "variables": [
-                {"name": "ordinal", "expression": _ORDINAL},
-                {"name": "id", "expression": _ID},
-                {"name": "hasTimeout", "expression": HAS_TIMEOUT},
-                {"name": "env", "expression": ENV},
-                *_worker_variables(agent_image, agent_pull_policy),
-            ],
-            "mutations": [
-                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": _ANNOTATIONS}},
-                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": TIMEOUT_ANNOTATION}},
-                {"patchType": "JSONPatch", "jsonPatch": {"expression": _env_patch()}},
-                {"patchType": "JSONPatch", "jsonPatch": {"expression": _worker_patch()}},
-            ],
+    return mutating_policy(
+        name,
+        failure_policy,
+        names.POD_INDEX_LABEL,
+        conditions={"owned-by-the-workload": _OWNED, "has-an-ordinal": _HAS_ORDINAL},
+        variables={"ordinal": _ORDINAL, "id": _ID, **_worker_variables(agent_image, agent_pull_policy)},
+        applied=[_ANNOTATIONS, TIMEOUT_ANNOTATION],
+        patches=[_env_patch(), _worker_patch()],
+    )
+
+
+def mutating_policy(
+    name: str,
+    failure_policy: FailurePolicy,
+    label: str,
+    *,
+    conditions: dict[str, str],
+    variables: dict[str, str],
+    applied: Iterable[str],
+    patches: Iterable[str],
+) -> dict[str, Any]:
+    """Generate a MutatingAdmissionPolicy for new pods whose parameters are StaticGroups, in JSON types.
+
+    Parameters
+    ----------
+    label: which every pod that is meant has. conditions, variables: CEL by name, those of both policies left out.
+    applied, patches: the mutations, each in CEL; those of the first kind come first.
+    """
+    rules = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {
+        "paramKind": {"apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND},
+        "matchConstraints": {
+            "resourceRules": [rules],
+            "objectSelector": {"matchExpressions": [{"key": label, "operator": "Exists"}]},
         },
+        "matchConditions": _named(conditions | {"managed": _MANAGED, "ids-are-issued": _ISSUED}),
+        "failurePolicy": failure_policy,
+        "reinvocationPolicy": "IfNeeded",
+        "variables": _named({"hasTimeout": _HAS_TIMEOUT, "env": _ENV} | variables),
+        "mutations": [
+            *({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": text}} for text in applied),
+            *({"patchType": "JSONPatch", "jsonPatch": {"expression": text}} for text in patches),
+        ],
     }
+    return admission_object("MutatingAdmissionPolicy", name, spec)
+
+
+def _named(expressions: dict[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
 
 def policy_binding(*, name: str = names.INJECTION_NAME) -> dict[str, Any]:
     """Generate the binding of the policy of the same name: every StaticGroup of the pod's namespace is a parameter."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}},
-    }
+    spec = {"policyName": name, "paramRef": {"selector": {}, "parameterNotFoundAction": "Allow"}}
+    return admission_object("MutatingAdmissionPolicyBinding", name, spec)
+
+
+def admission_object(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Write an object of the API group admissionregistration.k8s.io."""
+    metadata = {"name": name}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 AGENT_OPTION: Final = f"-javaagent:{names.AGENT_MOUNT_PATH}/{names.AGENT_JAR}"
@@ -173,16 +198,15 @@ _OPTIONS: Final = names.JAVA_OPTIONS_VARIABLE
 _WORKER: Final = "params.status.injected.worker"
 # What the smallest container of a namespace with limits usually may have; equal, so that a Guaranteed pod stays one.
 RESOURCES: Final = "{'cpu': '100m', 'memory': '32Mi'}"
-_AT: Final = "object.spec.containers[i]"
 
 
-def _worker_variables(image: str, pull_policy: str) -> list[dict[str, str]]:
+def _worker_variables(image: str, pull_policy: str) -> dict[str, str]:
     """Write the policy's variables that the mutation reads, among them lists of one container index or none."""
-    expressions = {
+    return {
         "agentImage": f"'{image}'",
         "agentPullPolicy": f"'{pull_policy}'",
         "workers": f"has({_WORKER}) && {_WORKER} != null ? {INDEXES}.filter(i, i < size(object.spec.containers) && "
-        f"({_WORKER}.container == {_AT}.name || ({_WORKER}.container == '' && i == 0))) : []",
+        f"({_WORKER}.container == {AT}.name || ({_WORKER}.container == '' && i == 0))) : []",
         "agentHasRoom": _has_room(),
         "takingAgent": f"variables.workers.filter(i, {_WORKER}.agent && variables.agentHasRoom && {_can_take_agent()})",
         "takingHost": f"variables.workers.filter(i, {_lacks_host()})",
@@ -191,13 +215,12 @@ def _worker_variables(image: str, pull_policy: str) -> list[dict[str, str]]:
         "agentMount": f"{{'name': dyn('{names.AGENT_NAME}'), "
         f"'mountPath': dyn('{names.AGENT_MOUNT_PATH}'), 'readOnly': dyn(true)}}",
     }
-    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
 
 
 def _worker_patch() -> str:
     """Write the CEL of the mutation."""
     container = "'/spec/containers/' + string(i)"
-    mount = insert(f"has({_AT}.volumeMounts)", f"{container} + '/volumeMounts'", "-", "variables.agentMount")
+    mount = insert(f"has({AT}.volumeMounts)", f"{container} + '/volumeMounts'", "-", "variables.agentMount")
     volume = insert("has(object.spec.volumes)", "'/spec/volumes'", "-", "variables.agentVolume")
     init = insert("has(object.spec.initContainers)", "'/spec/initContainers'", "0", "variables.agentContainer")
     return (
@@ -221,21 +244,21 @@ def _can_take_agent() -> str:
     """Write the CEL condition that the agent may be brought into container `i` without harm to what it has."""
     is_options = f"o.name == '{_OPTIONS}'"
     is_text = f"!has(o.valueFrom) && !(has(o.value) && o.value.contains('{names.AGENT_JAR}'))"
-    once = f"{_AT}.env.exists_one(o, {is_options}) && {_AT}.env.exists(o, {is_options} && {is_text})"
-    absent = f"{_WORKER}.optionsMayBeAbsent && !has({_AT}.envFrom)"
+    once = f"{AT}.env.exists_one(o, {is_options}) && {AT}.env.exists(o, {is_options} && {is_text})"
+    absent = f"{_WORKER}.optionsMayBeAbsent && !has({AT}.envFrom)"
     # Below a mount, which may be read-only, the runtime may be unable to make another one's directory: nothing starts.
     is_above = f"'{names.AGENT_MOUNT_PATH}/'.startsWith(m.mountPath.endsWith('/') ? m.mountPath : m.mountPath + '/')"
     is_taken = f"m.mountPath.startsWith('{names.AGENT_MOUNT_PATH}') || {is_above}"
-    unmounted = f"(!has({_AT}.volumeMounts) || !{_AT}.volumeMounts.exists(m, {is_taken}))"
-    return f"{unmounted} && (has({_AT}.env) && {_AT}.env.exists(o, {is_options}) ? {once} : {absent})"
+    unmounted = f"(!has({AT}.volumeMounts) || !{AT}.volumeMounts.exists(m, {is_taken}))"
+    return f"{unmounted} && (has({AT}.env) && {AT}.env.exists(o, {is_options}) ? {once} : {absent})"
 
 
 def _lacks_host() -> str:
     """Write the CEL condition that container `i` shall get its pod's name in the headless Service, and may get it."""
     return (
-        f"{_WORKER}.hostVariable != '' && has(object.spec.subdomain) && !has({_AT}.envFrom) && has({_AT}.env) && "
-        f"{_AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && "
-        f"!{_AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
+        f"{_WORKER}.hostVariable != '' && has(object.spec.subdomain) && !has({AT}.envFrom) && has({AT}.env) && "
+        f"{AT}.env.exists(o, o.name == '{names.POD_NAME_VARIABLE}') && "
+        f"!{AT}.env.exists(o, o.name == {_WORKER}.hostVariable)"
     )
 
 
@@ -245,12 +268,12 @@ def _env() -> str:
     text = f"(has(o.value) && o.value != '' ? o.value + ' ' : '') + '{AGENT_OPTION}'"
     appended = f"dyn({{'name': dyn(o.name), 'value': dyn({text})}})"
     extended = f"i in variables.takingAgent && {is_options} ? {appended} : dyn(o)"
-    is_new = f"i in variables.takingAgent && !(has({_AT}.env) && {_AT}.env.exists(o, {is_options}))"
+    is_new = f"i in variables.takingAgent && !(has({AT}.env) && {AT}.env.exists(o, {is_options}))"
     options = f"{{'name': dyn('{_OPTIONS}'), 'value': dyn('{AGENT_OPTION}')}}"
     host = f"'$({names.POD_NAME_VARIABLE}).' + object.spec.subdomain + '.' + object.metadata.namespace + '.svc'"
     host_entry = f"{{'name': dyn({_WORKER}.hostVariable), 'value': dyn({host})}}"
     return (
-        f"dyn(has({_AT}.env) ? {_AT}.env.map(o, {extended}) : []) + dyn({is_new} ? [{options}] : []) + "
+        f"dyn(has({AT}.env) ? {AT}.env.map(o, {extended}) : []) + dyn({is_new} ? [{options}] : []) + "
         f"dyn(i in variables.takingHost ? [{host_entry}] : [])"
     )
 

@@ -9,14 +9,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from .workloads import (
-    ADVANCED_STATEFUL_SET,
-    ARGO_ROLLOUT,
-    NAMED_DIGITS_MAX,
-    STATEFUL_SET,
-    STRIMZI_POD_SET,
-    WorkloadKind,
-)
+from .workloads import ARGO_ROLLOUT, NAMED_DIGITS_MAX, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 
 GRANT_BY_ACL: Final = "grant it with an ACL"
 """For a right that is missing at the brokers; not every vendor has kafka-acls."""
@@ -163,8 +156,6 @@ def _delete(namespace: str, pod_name: str) -> str:
 def _roll(namespace: str, workload_name: str, kind: WorkloadKind) -> str:
     if kind is STRIMZI_POD_SET:
         return f"kubectl -n {namespace} annotate {kind.plural} {workload_name} strimzi.io/manual-rolling-update=true"
-    if kind is ADVANCED_STATEFUL_SET:  # kubectl rolls no kind of another project
-        return f"{_delete(namespace, f'{workload_name}-<ordinal>')}, one after the other"
     if kind is ARGO_ROLLOUT:
         return f"kubectl argo rollouts -n {namespace} restart {workload_name}"
     return f"kubectl -n {namespace} rollout restart {kind.kind.lower()}/{workload_name}"

@@ -55,11 +55,7 @@ def is_meant(pod: Json, group: Json, method: InjectedMethod) -> bool:
     is_owned = _is_by_replica_set(metadata, name, _HASH_LABELS[kind]) if kind in _HASH_LABELS else (
         (owner.get("kind"), owner.get("name")) == (kind, name)
         # Of Strimzi's the group alone counts: an upgrade of its operator writes another version into new pods.
-        and (
-            served_by == ref.get("apiVersion", "apps/v1")
-            if is_set
-            else served_by.startswith(f"{STRIMZI_POD_SET.group}/")
-        )
+        and (served_by == "apps/v1" if is_set else served_by.startswith(f"{STRIMZI_POD_SET.group}/"))
         and _ordinal(metadata) is not None
     )
     is_managed = spec.get("mode", "Manage") == "Manage"
@@ -77,7 +73,7 @@ def rendered(pod: Json, injected: Json, agent: AgentImage, waiter: AgentImage = 
     env = [e for e in injected["env"] if timeout_ms is not None or e["annotation"] != names.SESSION_TIMEOUT_ANNOTATION]
     if _controller(metadata)["kind"] == "ReplicaSet":
         return _with_slot(pod, injected, env, waiter)
-    containers = [_with_env(c, i, env) for i, c in enumerate(spec["containers"])]
+    containers = [_with_env(c, i, env, "") for i, c in enumerate(spec["containers"])]
     marked = metadata | {"annotations": _annotations(metadata, injected)}
     pod = pod | {"metadata": marked, "spec": spec | {"containers": containers}}
     worker = injected.get("worker")
@@ -139,19 +135,22 @@ def _is_for(wanted: str, container: Json, index: int) -> bool:
     return index < CONTAINERS_MAX and (wanted == container["name"] or (not wanted and index == 0))
 
 
-def _with_env(container: Json, index: int, env: list[Json]) -> Json:
+def _with_env(container: Json, index: int, env: list[Json], slot: str) -> Json:
     """Put our variables first, the pod's name before what is composed of it, and drop earlier ones of the same name."""
     ours = [e for e in env if _is_for(e["container"], container, index)]
     if not ours:
         return container
-    added = [_variable(e) for e in ours]
-    if any("value" in e for e in ours):
+    added = [_variable(e, slot) for e in ours]
+    if any("value" in e and "key" not in e for e in ours):
         added.insert(0, _field_ref(names.POD_NAME_VARIABLE, "metadata.name"))
     replaced = {e["name"] for e in added}
     return container | {"env": added + [e for e in container.get("env") or () if e["name"] not in replaced]}
 
 
-def _variable(entry: Json) -> Json:
+def _variable(entry: Json, slot: str) -> Json:
+    if "key" in entry:
+        file = {"volumeName": slot, "path": names.SLOT_FILE, "optional": True, "key": entry["key"]}
+        return {"name": entry["name"], "valueFrom": {"fileKeyRef": file}}
     if "value" in entry:
         return {"name": entry["name"], "value": entry["value"]}
     return _field_ref(entry["name"], _annotation_path(entry["annotation"]))
@@ -179,7 +178,7 @@ def _with_slot(pod: Json, injected: Json, env: list[Json], waiter: AgentImage) -
     note = _annotation_path(f"{names.SLOT_ANNOTATION}-{injected['scope']}")
     shown = [{"path": path, "fieldRef": {"fieldPath": of}} for path, of in (("uid", "metadata.uid"), ("note", note))]
     given = {
-        "containers": [_with_slot_env(c, i, env, slot) for i, c in enumerate(containers)],
+        "containers": [_with_env(c, i, env, slot) for i, c in enumerate(containers)],
         "initContainers": [*inits, _waiter(pod, keyed, slot, waiter)],
         "volumes": [
             *volumes,
@@ -190,20 +189,6 @@ def _with_slot(pod: Json, injected: Json, env: list[Json], waiter: AgentImage) -
     timeout = _timeout_annotation(injected)
     marked = {"annotations": {**(metadata.get("annotations") or {})} | timeout} if timeout else {}
     return pod | {"metadata": metadata | marked, "spec": spec | given}
-
-
-def _with_slot_env(container: Json, index: int, env: list[Json], slot: str) -> Json:
-    """Put our variables first, and drop earlier ones of the same name."""
-    ours = [e for e in env if _is_for(e["container"], container, index)]
-    if not ours:
-        return container
-    replaced = {e["name"] for e in ours}
-    file = {"volumeName": slot, "path": names.SLOT_FILE, "optional": True}
-    added = [
-        {"name": e["name"], "valueFrom": {"fileKeyRef": file | {"key": e["key"]}}} if "key" in e else _variable(e)
-        for e in ours
-    ]
-    return container | {"env": added + [e for e in container.get("env") or () if e["name"] not in replaced]}
 
 
 def _waiter(pod: Json, keyed: list[Json], slot: str, waiter: AgentImage) -> Json:

@@ -15,16 +15,16 @@ from typing import Any, Final
 
 from . import names
 from .policy import (
-    ENV,
-    HAS_TIMEOUT,
     INDEXES,
-    ISSUED,
     RESOURCES,
     TIMEOUT_ANNOTATION,
     FailurePolicy,
     add,
+    admission_object,
+    env_patch,
     for_container,
     insert,
+    mutating_policy,
     security_context,
 )
 from .workloads import DEPLOYMENT, SLOT_KINDS
@@ -47,46 +47,25 @@ def slot_policy(
     image: The waiter's, as pods name it; empty: nothing is injected. It holds no quote. The chart writes it.
     pull_policy: Of the init container.
     """
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "MutatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "paramKind": {"apiVersion": names.API_VERSION, "kind": names.STATIC_GROUP_KIND},
-            "matchConstraints": {
-                "resourceRules": [
-                    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-                ],
-                # A selector knows no "or": the chart leaves it out where other kinds are served too.
-                "objectSelector": {"matchExpressions": [{"key": DEPLOYMENT.hash_label, "operator": "Exists"}]},
-            },
-            "matchConditions": [
-                {"name": "of-the-workload", "expression": _OF_THE_WORKLOAD},
-                {"name": "managed", "expression": "params.spec.mode == 'Manage'"},
-                {"name": "ids-are-issued", "expression": ISSUED},
-                {"name": "runs-linux", "expression": "!has(object.spec.os) || object.spec.os.name != 'windows'"},
-                {"name": "not-injected-yet", "expression": _not_injected_yet()},
-            ],
-            "failurePolicy": failure_policy,
-            "reinvocationPolicy": "IfNeeded",
-            "variables": [
-                {"name": "slotImage", "expression": f"'{image}'"},
-                {"name": "slotPullPolicy", "expression": f"'{pull_policy}'"},
-                {"name": "hasTimeout", "expression": HAS_TIMEOUT},
-                {"name": "env", "expression": ENV},
-                {"name": "slotName", "expression": _SLOT},
-                {"name": "takesSlot", "expression": _takes_slot()},
-                {"name": "waiter", "expression": _waiter()},
-            ],
-            "mutations": [
-                {
-                    "patchType": "ApplyConfiguration",
-                    "applyConfiguration": {"expression": f"!variables.takesSlot ? Object{{}} : {TIMEOUT_ANNOTATION}"},
-                },
-                {"patchType": "JSONPatch", "jsonPatch": {"expression": _patch()}},
-            ],
+    return mutating_policy(
+        name,
+        failure_policy,
+        DEPLOYMENT.hash_label,  # a selector knows no "or": the chart leaves it out where other kinds are served too
+        conditions={
+            "of-the-workload": _OF_THE_WORKLOAD,
+            "runs-linux": "!has(object.spec.os) || object.spec.os.name != 'windows'",
+            "not-injected-yet": _not_injected_yet(),
         },
-    }
+        variables={
+            "slotImage": f"'{image}'",
+            "slotPullPolicy": f"'{pull_policy}'",
+            "slotName": _SLOT,
+            "takesSlot": _takes_slot(),
+            "waiter": _waiter(),
+        },
+        applied=[f"!variables.takesSlot ? Object{{}} : {TIMEOUT_ANNOTATION}"],
+        patches=[_patch()],
+    )
 
 
 # Nothing of a pod names its Deployment or Rollout, but its ReplicaSet is called after that and a label of the pod.
@@ -151,8 +130,6 @@ def _patch() -> str:
 
 
 def _env_patch() -> str:
-    """Write the CEL that puts our variables first and drops earlier entries of the same name."""
-    is_ours = f"variables.env.exists(e, {for_container('i')} && e.name == old.name)"
     file = (
         f"{{'volumeName': dyn(variables.slotName), 'path': dyn('{names.SLOT_FILE}'), 'key': dyn(e.key), "
         "'optional': dyn(true)}"
@@ -162,13 +139,7 @@ def _env_patch() -> str:
         f"{{'name': dyn(e.name), 'valueFrom': has(e.key) ? dyn({{'fileKeyRef': {file}}}) : "
         f"dyn({{'fieldRef': {annotation}}})}}"
     )
-    env = "object.spec.containers[i].env"
-    return (
-        f"{INDEXES}.filter(i, i < size(object.spec.containers) && variables.env.exists(e, {for_container('i')}))"
-        ".map(i, JSONPatch{op: 'add', path: '/spec/containers/' + string(i) + '/env', value: "
-        f"dyn(variables.env.filter(e, {for_container('i')}).map(e, {variable})) + "
-        f"dyn(has({env}) ? {env}.filter(old, !{is_ours}) : [])}})"
-    )
+    return env_patch(variable, "e.name == old.name")
 
 
 _PREFIX: Final = f"{names.SLOT_ANNOTATION}-"
@@ -195,58 +166,50 @@ def fence(*, name: str = names.SLOTS_NAME, operator: str = "") -> dict[str, Any]
         nobody writes a note. The chart writes it.
     """
     rules = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"]}
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "matchConstraints": {"resourceRules": [rules | {"resources": ["pods", "pods/*"]}]},
-            "failurePolicy": "Fail",
-            "variables": [
-                {"name": "operator", "expression": f"'{operator}'"},
-                {"name": "isOperator", "expression": "request.userInfo.username == variables.operator"},
-                {"name": "old", "expression": _OLD},
-                {"name": "new", "expression": _NEW},
-                {"name": "changed", "expression": _CHANGED},
-            ],
-            "validations": [
-                {
-                    "expression": "size(variables.changed) == 0 || (variables.isOperator && oldObject != null)",
-                    "message": f"annotations {_PREFIX}... are written by the StaticGroup operator alone, into a pod "
-                    "that exists; leave them out",
-                },
-                {
-                    "expression": "variables.changed.all(k, k in variables.new && "
-                    f"variables.new[k].startsWith(object.metadata.uid + ' ') && variables.new[k].{_IS_NOTE})",
-                    "message": f"annotations {_PREFIX}... hold a note that begins with the pod's own uid",
-                },
-                {
-                    "expression": f"variables.changed.all(k, !(k in variables.old && variables.old[k].{_GIVES}) || "
-                    f"(k in variables.new && variables.new[k].{_GIVES} && "
-                    "variables.new[k].split(' ')[2] == variables.old[k].split(' ')[2]))",
-                    "message": "a pod keeps the slot that it has",
-                },
-                {
-                    "expression": "!variables.isOperator || (oldObject != null && !has(request.subResource) && "
-                    f"{' && '.join(map(_is_same, _ELSE))} && "
-                    f"variables.new.all(k, k.startsWith('{_PREFIX}') || "
-                    "(k in variables.old && variables.old[k] == variables.new[k])) && "
-                    "variables.old.all(k, k in variables.new))",
-                    "message": f"the StaticGroup operator may write annotations {_PREFIX}... of pods and nothing else",
-                },
-            ],
-        },
+    spec = {
+        "matchConstraints": {"resourceRules": [rules | {"resources": ["pods", "pods/*"]}]},
+        "failurePolicy": "Fail",
+        "variables": [
+            {"name": "operator", "expression": f"'{operator}'"},
+            {"name": "isOperator", "expression": "request.userInfo.username == variables.operator"},
+            {"name": "old", "expression": _OLD},
+            {"name": "new", "expression": _NEW},
+            {"name": "changed", "expression": _CHANGED},
+        ],
+        "validations": [
+            {
+                "expression": "size(variables.changed) == 0 || (variables.isOperator && oldObject != null)",
+                "message": f"annotations {_PREFIX}... are written by the StaticGroup operator alone, into a pod "
+                "that exists; leave them out",
+            },
+            {
+                "expression": "variables.changed.all(k, k in variables.new && "
+                f"variables.new[k].startsWith(object.metadata.uid + ' ') && variables.new[k].{_IS_NOTE})",
+                "message": f"annotations {_PREFIX}... hold a note that begins with the pod's own uid",
+            },
+            {
+                "expression": f"variables.changed.all(k, !(k in variables.old && variables.old[k].{_GIVES}) || "
+                f"(k in variables.new && variables.new[k].{_GIVES} && "
+                "variables.new[k].split(' ')[2] == variables.old[k].split(' ')[2]))",
+                "message": "a pod keeps the slot that it has",
+            },
+            {
+                "expression": "!variables.isOperator || (oldObject != null && !has(request.subResource) && "
+                f"{' && '.join(map(_is_same, _ELSE))} && "
+                f"variables.new.all(k, k.startsWith('{_PREFIX}') || "
+                "(k in variables.old && variables.old[k] == variables.new[k])) && "
+                "variables.old.all(k, k in variables.new))",
+                "message": f"the StaticGroup operator may write annotations {_PREFIX}... of pods and nothing else",
+            },
+        ],
     }
+    return admission_object("ValidatingAdmissionPolicy", name, spec)
 
 
 def fence_binding(*, name: str = names.SLOTS_NAME) -> dict[str, Any]:
     """Generate the binding of the fence of the same name."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    }
+    spec = {"policyName": name, "validationActions": ["Deny"]}
+    return admission_object("ValidatingAdmissionPolicyBinding", name, spec)
 
 
 def _is_same(field: str) -> str:

@@ -2,9 +2,8 @@
 
 The one idea: what differs between kinds and no object says (who serves it, what its status means, how its pods are
 rolled) stands here once; everything else is read from an object into one `core.workload.WorkloadView`.
-Sources: StatefulSet of apps/v1; updateIdentity (from 1.7) and controllerKind of OpenKruise; StrimziPodSetSpec,
-StrimziPodSetStatus, StrimziPodSetController and Labels of Strimzi; RolloutSpec and createDesiredReplicaSet of Argo
-Rollouts.
+Sources: StatefulSet of apps/v1; Strimzi's StrimziPodSetSpec, StrimziPodSetStatus, StrimziPodSetController and Labels;
+RolloutSpec and createDesiredReplicaSet of Argo Rollouts.
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ class WorkloadKind:
 
     Parameters
     ----------
-    group, versions, plural: Where it is served; every version named here has the fields that are read.
+    group, plural: Where it is served.
     indexes_pods: Its controller labels each pod with its ordinal (KEP-4017); else the pod's name alone tells it.
     provider: What to install where it is not served.
     chart_value: Which chart value lets the operator read it and gives its pods ids.
@@ -32,7 +31,6 @@ class WorkloadKind:
 
     kind: str
     group: str
-    versions: tuple[str, ...]
     plural: str
     indexes_pods: bool
     provider: str
@@ -40,36 +38,27 @@ class WorkloadKind:
     has_slots: bool = False
     hash_label: str = ""
 
-    @property
-    def api_versions(self) -> tuple[str, ...]:
-        """The values that `spec.workloadRef.apiVersion` may have."""
-        return tuple(f"{self.group}/{version}" for version in self.versions)
-
 
 STATEFUL_SET: Final = WorkloadKind(
-    kind="StatefulSet", group="apps", versions=("v1",), plural="statefulsets", indexes_pods=True,
+    kind="StatefulSet", group="apps", plural="statefulsets", indexes_pods=True,
     provider="Kubernetes", chart_value="watchNamespaces",
 )  # fmt: skip
-ADVANCED_STATEFUL_SET: Final = WorkloadKind(
-    kind="StatefulSet", group="apps.kruise.io", versions=("v1beta1",), plural="statefulsets", indexes_pods=True,
-    provider="OpenKruise 1.7 or newer with its CustomResourceDefinitions", chart_value="workloads.kruise",
-)  # fmt: skip
 STRIMZI_POD_SET: Final = WorkloadKind(
-    kind="StrimziPodSet", group="core.strimzi.io", versions=("v1", "v1beta2"), plural="strimzipodsets",
+    kind="StrimziPodSet", group="core.strimzi.io", plural="strimzipodsets",
     indexes_pods=False,
     provider="Strimzi's cluster operator with its CustomResourceDefinitions", chart_value="workloads.strimzi",
 )  # fmt: skip
 DEPLOYMENT: Final = WorkloadKind(
-    kind="Deployment", group="apps", versions=("v1",), plural="deployments", indexes_pods=False,
+    kind="Deployment", group="apps", plural="deployments", indexes_pods=False,
     provider="Kubernetes", chart_value="workloads.deployments",
     has_slots=True, hash_label=names.POD_TEMPLATE_HASH_LABEL,
 )  # fmt: skip
 ARGO_ROLLOUT: Final = WorkloadKind(
-    kind="Rollout", group="argoproj.io", versions=("v1alpha1",), plural="rollouts", indexes_pods=False,
+    kind="Rollout", group="argoproj.io", plural="rollouts", indexes_pods=False,
     provider="Argo Rollouts with its CustomResourceDefinitions", chart_value="workloads.argoRollouts",
     has_slots=True, hash_label=names.ROLLOUT_HASH_LABEL,
 )  # fmt: skip
-WORKLOAD_KINDS: Final = (STATEFUL_SET, ADVANCED_STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT, ARGO_ROLLOUT)
+WORKLOAD_KINDS: Final = (STATEFUL_SET, STRIMZI_POD_SET, DEPLOYMENT, ARGO_ROLLOUT)
 SLOT_KINDS: Final = tuple(known for known in WORKLOAD_KINDS if known.has_slots)
-KIND_OF: Final = {(known.group, known.kind): known for known in WORKLOAD_KINDS}
-"""By group and name of the kind; the API server refuses a workloadRef of any other."""
+KIND_OF: Final = {known.kind: known for known in WORKLOAD_KINDS}
+"""By the name of the kind; the API server refuses a workloadRef of any other."""

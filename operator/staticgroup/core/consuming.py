@@ -80,12 +80,7 @@ def plan_topics(
     spec: StaticGroupSpec, snapshot: Snapshot, group: GroupView, table: SeatTable, before: UnreadTopics | None,
     now_s: float,
 ) -> TopicPlan:  # fmt: skip
-    """Decide whether the group is rebalanced because of topics that nobody reads.
-
-    Parameters
-    ----------
-    before: what earlier rounds remember. now_s: seconds since the Unix epoch.
-    """
+    """Decide whether the group is rebalanced because of topics that nobody reads."""
     # Step 1: what is unread. During a rebalance that is not known, and what was remembered stays.
     if group.group_type is not GroupType.CLASSIC or group.topics is None or snapshot.partitions is None:
         if before is None or group.group_type is not GroupType.CLASSIC:
@@ -172,7 +167,7 @@ def seen_to_close(
 
     Parameters
     ----------
-    before: of earlier rounds. after: the members as described now. now_s: seconds since the Unix epoch.
+    after: the members as described now.
     """
     pods = {pod.uid: pod for pod in snapshot.known}
     removed = {record.instance_id for record in before.removals}

@@ -227,7 +227,7 @@ class RebalanceOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveEntry:
-    """A compare-and-set removal of one static member (KIP-345: LeaveGroup v3+, StreamsGroupHeartbeat with epoch -1).
+    """A compare-and-set leave of one static member, for good or for a while (KIP-345, KIP-848, KIP-1071).
 
     Both ids are mandatory: with one of them alone the broker removes any member that holds it.
     """
@@ -238,7 +238,7 @@ class LeaveEntry:
 
     def __post_init__(self) -> None:
         if not self.member_id or not self.instance_id:
-            raise ValueError("a LeaveGroup entry needs both member.id and group.instance.id")
+            raise ValueError("a leave needs both member.id and group.instance.id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,30 +264,6 @@ class ReleaseOutcome(StrEnum):
     UNKNOWN = "UnknownMember"
     NOT_AUTHORIZED = "NotAuthorized"
     RETRY = "Retry"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseEntry:
-    """A compare-and-set temporary leave of one static member (KIP-848, KIP-1071; a heartbeat with member epoch -2).
-
-    Both ids are mandatory: the coordinator refuses the instance id of one member with the member id of another
-    (GroupMetadataManager.consumerGroupLeave, streamsGroupLeave).
-    """
-
-    member_id: str
-    instance_id: str
-
-    def __post_init__(self) -> None:
-        if not (self.member_id and self.instance_id):
-            raise ValueError("a temporary leave needs both member.id and group.instance.id")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReleaseResult:
-    """What one temporary leave brought, as `LeaveResult` says of a removal."""
-
-    coordinator: str
-    outcome: ReleaseOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,7 +76,6 @@ class Candidate:
     ----------
     attribution: the pods that may hold it; None while it was not described with a barrier behind it.
     is_scoped: no other cluster or namespace can issue the id. issues_scoped: nor any id of the present template.
-    now_s: seconds since the Unix epoch.
     """
 
     seat: Seat

@@ -117,7 +117,11 @@ def plan_injection(spec: StaticGroupSpec, snapshot: Snapshot, history: History) 
     if verdict is InjectionVerdict.ACTIVE and (is_first or is_other):
         # An ordinal of before says nothing of the ids that another template makes for it.
         issued = Ordinals() if is_other or templates else history.issued_ordinals
-        obstacle = _obstacle(spec, scheme, snapshot, issued, scope) if scheme is not None else None
+        is_scoped = "{scope}" in spec.template
+        is_drawn = is_scoped and scope == drawn_scope(snapshot)
+        obstacle = None
+        if scheme is not None:
+            obstacle = obstacle_to_first_ids(scheme, snapshot, issued, is_scoped=is_scoped, is_drawn=is_drawn)
         if obstacle is not None and is_first:
             return _silenced(history, InjectionVerdict.HINDERED, obstacle.sentence, obstacle)
         if obstacle is not None:
@@ -161,16 +165,6 @@ def _lacking_container(spec: StaticGroupSpec, snapshot: Snapshot) -> str:
     return next((name for name in named if name and present and name not in present), "")
 
 
-def _obstacle(
-    spec: StaticGroupSpec, scheme: IdScheme, snapshot: Snapshot, issued: Ordinals, scope: str
-) -> Obstacle | None:
-    """Return what the group shows against ids where no pod can have one by this StaticGroup; None when nothing."""
-    is_scoped = "{scope}" in spec.template
-    is_drawn = is_scoped and scope == drawn_scope(snapshot)
-    scope = scope if is_scoped else ""
-    return obstacle_to_first_ids(scheme, scope, snapshot, issued, is_drawn=is_drawn)
-
-
 def _silenced(
     history: History, verdict: InjectionVerdict, message: str, obstacle: Obstacle | None = None
 ) -> InjectionPlan:
@@ -212,9 +206,9 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
     if before is None:
         return ""
     others = [t for t in (before.id_template, *history.templates) if t != template]
-    try:
-        mine = scheme_of(spec, template) if others else None
-        for earlier in others if mine is not None else ():
+    with suppress(AmbiguousIdentityError):  # nothing is decided about such ids
+        mine = scheme_of(spec, template)
+        for earlier in others:
             example = shared_by_two_ordinals(mine, scheme_of(spec, earlier))
             if example is not None:
                 return (
@@ -222,8 +216,6 @@ def _ambiguous(spec: StaticGroupSpec, history: History, template: str) -> str:
                     f"pod{f' (such as {example})' if example else ''}; take one with a word of its own behind the "
                     "ordinal, such as {podName}-b.{scope}"
                 )
-    except AmbiguousIdentityError:
-        return ""  # nothing is decided about such ids
     return ""
 
 

@@ -42,7 +42,7 @@ def issue(spec: StaticGroupSpec, snapshot: Snapshot, history: History) -> Issuan
 
     Parameters
     ----------
-    snapshot: of the world; what was read of single seats does not matter. history: of earlier rounds.
+    snapshot: of the world; what was read of single seats does not matter.
     """
     if snapshot.workload_problem:  # the wanted ids are unknown: decide only whether the next pods go on getting theirs
         history = _silenced(history) if _must_be_silent(spec, snapshot, history) else history

@@ -54,11 +54,6 @@ def with_outcomes(
 ) -> History:
     """Return the history after one batch of removals.
 
-    Parameters
-    ----------
-    outcomes: one per removal, in the order of the request.
-    coordinator: broker that acknowledged them.
-
     Notes
     -----
     REMOVED opens a record that later readings verify. FENCED, UNKNOWN and RETRY leave no record: the next round

@@ -146,8 +146,7 @@ def plan(spec: StaticGroupSpec, snapshot: Snapshot, history: History, now_s: flo
     Parameters
     ----------
     spec: the spec whose metadata.generation the snapshot names.
-    history: what earlier rounds left; durable parts come from the status.
-    now_s: seconds since the Unix epoch.
+    history: its durable parts come from the status.
     """
     return decide(spec, snapshot, survey(spec, snapshot, issue(spec, snapshot, history), now_s), now_s)
 

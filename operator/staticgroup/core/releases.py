@@ -28,7 +28,7 @@ from ..api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
 from ..api.resources.status import IssueKind
 from .evidence.chain import ContainerEnd, KnownPod, PodState, RunEnd, holders
 from .findings import Finding, Subject
-from .group import GroupView, LeaveCall, MemberView, ReleaseEntry
+from .group import GroupView, LeaveCall, LeaveEntry, MemberView
 from .guards import (
     TRANSIENT_GUARDS,
     Candidate,
@@ -108,7 +108,7 @@ class Crash(Candidate):
 class Release:
     """One crashed member to let go for a while, with the evidence that allows it; `by` is the call that does it."""
 
-    entry: ReleaseEntry
+    entry: LeaveEntry
     by: LeaveCall
     ordinal: int
     pod: KnownPod
@@ -124,8 +124,7 @@ def find_crashes(
 
     Parameters
     ----------
-    expected: ids that the workload calls for, each with its ordinal. group: described completely.
-    history: of earlier rounds, with the members as described now. now_s: seconds since the Unix epoch.
+    history: with the members as described now.
 
     Notes
     -----
@@ -328,7 +327,7 @@ def _first_hit(crash: Crash, guards: tuple[Rule, ...]) -> Hit | None:
 
 
 def _release(c: Crash) -> Release:
-    entry = ReleaseEntry(member_id=c.member.member_id, instance_id=c.seat.key)
+    entry = LeaveEntry(member_id=c.member.member_id, instance_id=c.seat.key)
     ids = ", ".join(end.container_id for end in c.ends)
     ended_at = _as_rfc3339(c.ended_at_s)
     evidence = f"pod {c.pod.pod_name} uid {c.pod.uid}: {ids} ended at {ended_at}, and the member was described before"

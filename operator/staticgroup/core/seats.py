@@ -140,8 +140,6 @@ class SeatTable:
 
     def with_locked_out(self, keys: Collection[str]) -> SeatTable:
         """Return the table in which the holders of these seats are known to have crashed."""
-        if not keys:
-            return self
         seats = (replace(seat, standing=Standing.LOCKED_OUT) if seat.key in keys else seat for seat in self.seats)
         return replace(self, seats=tuple(seats))
 
@@ -154,13 +152,7 @@ def build_seat_table(
     role: Role, naming: Naming, expected: Mapping[str, int], snapshot: Snapshot, group: GroupView, history: History,
     now_s: float,
 ) -> SeatTable:
-    """Return every seat as one description of the group shows it.
-
-    Parameters
-    ----------
-    expected: ids that the workload calls for, each with its ordinal. group: described completely.
-    history: of earlier rounds. now_s: seconds since the Unix epoch.
-    """
+    """Return every seat as one description of the group shows it."""
     held = holders_of(group)
     reading = _Reading(group, snapshot, history, now_s)
     seats = [

@@ -1,8 +1,8 @@
 """What the workload object says, reduced to what the decisions need, whatever its kind.
 
-A StatefulSet wants a range of ordinals, in which OpenKruise's may have holes, a StrimziPodSet those of the pods that it
-lists, which may have holes too, and a Deployment the numbers of the slots that its pods have or will take over
-(`core.slots`). What a kind does not say is never assumed (`api.workloads.WorkloadKind`).
+A StatefulSet wants a range of ordinals, a StrimziPodSet those of the pods that it lists, which may have holes, and a
+Deployment the numbers of the slots that its pods have or will take over (`core.slots`). What a kind does not say is
+never assumed (`api.workloads.WorkloadKind`).
 
 The Kafka client is often not in the first container: charts put proxies and exporters there, and meshes that start
 their proxy first do (Istio's holdApplicationUntilProxyStarts). So its container is chosen by name.
@@ -101,7 +101,7 @@ class WorkloadView:
 
     Parameters
     ----------
-    listed: ordinals of the pods that it wants, ascending and without repetition; None where they are a range. Of a
+    listed: ordinals of the pods that it lists, ascending and without repetition; None where it wants a range. Of a
         Deployment: the numbers of its slots, see `core.slots.deployment.with_slots`.
     replicas: how many pods it wants.
     start: spec.ordinals.start; ordinals are [start, start + replicas), unless pods are listed: then the lowest of them.
@@ -167,7 +167,7 @@ class WorkloadView:
     @property
     def is_rolling(self) -> bool:
         """True while a rolling update is in progress."""
-        if self.listed is not None and not self.update_revision:  # a StrimziPodSet's names none, and counts its pods
+        if self.listed is not None:  # its status counts the pods of the revision that is wanted, and names none
             return self.observed_generation < self.metadata_generation or self.updated_replicas < self.replicas
         return self.observed_generation < self.metadata_generation or (
             self.update_revision != self.current_revision

@@ -22,8 +22,7 @@ from ..core.group import (
     LeaveEntry,
     LeaveResult,
     RebalanceOutcome,
-    ReleaseEntry,
-    ReleaseResult,
+    ReleaseOutcome,
 )
 from .addresses import Resolver, SystemResolver
 from .bounds import bounds_of, set_config
@@ -117,9 +116,9 @@ class KioGateway:
         return await self._retried(settings, group_id, attempt(group_id, entries))
 
     async def release(
-        self, settings: ConnectionSettings, group_id: str, entry: ReleaseEntry,
+        self, settings: ConnectionSettings, group_id: str, entry: LeaveEntry,
         by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT,
-    ) -> ReleaseResult | KafkaProblem:  # fmt: skip
+    ) -> ReleaseOutcome | KafkaProblem:  # fmt: skip
         """Let a static member leave for a while, by compare-and-set; results and repetition as for `leave`."""
         return await self._retried(settings, group_id, for_a_while(group_id, entry, by))
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-from ..core.group import LeaveCall, LeaveEntry, LeaveOutcome, LeaveResult, ReleaseEntry, ReleaseOutcome, ReleaseResult
+from ..core.group import LeaveCall, LeaveEntry, LeaveOutcome, LeaveResult, ReleaseOutcome
 from .calls.leaving import leave_group, streams_leave, temporary_leave
 from .connection import BrokerConnection, too_old
 from .errors import ACTED_MAYBE, LEAVE_OUTCOMES, RELEASE_OUTCOMES, STREAMS_LEAVE_OUTCOMES, Code, Refusal, refusal_by
@@ -78,14 +78,14 @@ def one_by_one(group_id: str, entries: Sequence[LeaveEntry]) -> Attempt[LeaveRes
     return attempt
 
 
-def for_a_while(group_id: str, entry: ReleaseEntry, by: LeaveCall) -> Attempt[ReleaseResult]:
+def for_a_while(group_id: str, entry: LeaveEntry, by: LeaveCall) -> Attempt[ReleaseOutcome]:
     """Return the attempt to let a member leave for a while; ValueError on an entry without both ids."""
     call = temporary_leave(group_id, entry, by)
 
-    async def attempt(pool: ClusterPool, deadline_s: float) -> ReleaseResult:
+    async def attempt(pool: ClusterPool, deadline_s: float) -> ReleaseOutcome:
         meanings, retry = RELEASE_OUTCOMES, ReleaseOutcome.RETRY
-        coordinator, (outcome,) = await _send_all(pool, group_id, [call], meanings, retry, deadline_s)
-        return ReleaseResult(coordinator=coordinator, outcome=outcome)
+        _, (outcome,) = await _send_all(pool, group_id, [call], meanings, retry, deadline_s)
+        return outcome
 
     return attempt
 

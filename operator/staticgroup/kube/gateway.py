@@ -24,7 +24,7 @@ from ..api.names import (
     VERSION,
 )
 from ..api.resources.staticgroup import WorkloadRef
-from ..api.workloads import ADVANCED_STATEFUL_SET, ARGO_ROLLOUT, DEPLOYMENT, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
+from ..api.workloads import ARGO_ROLLOUT, DEPLOYMENT, STATEFUL_SET, STRIMZI_POD_SET, WorkloadKind
 from ..core.evidence.chain import KnownPod
 from ..core.evidence.pod import NodeView, PodVersion
 from ..core.workload import WorkloadView
@@ -33,7 +33,6 @@ from .pages import PageLimit, pages
 from .problem import KubeProblem, KubeProblemKind, problem_of
 from .translate import (
     MalformedObject,
-    advanced_set_view,
     deployment_view,
     node_view,
     pod_set_view,
@@ -46,13 +45,11 @@ from .transport import (
     APPLY_PATCH,
     DEPLOYMENTS,
     MERGE_PATCH,
-    MUTATING_POLICIES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
     PODS,
     SECRETS,
-    VALIDATING_POLICIES,
     Json,
     Resource,
     Transport,
@@ -64,8 +61,7 @@ _KINDS = {
     CLUSTER_KAFKA_CONNECTION_PLURAL: CLUSTER_KAFKA_CONNECTION_KIND,
 }
 _VIEWS = {
-    STATEFUL_SET: workload_view, ADVANCED_STATEFUL_SET: advanced_set_view, STRIMZI_POD_SET: pod_set_view,
-    DEPLOYMENT: deployment_view, ARGO_ROLLOUT: rollout_view,
+    STATEFUL_SET: workload_view, STRIMZI_POD_SET: pod_set_view, DEPLOYMENT: deployment_view, ARGO_ROLLOUT: rollout_view,
 }  # fmt: skip
 
 
@@ -256,15 +252,8 @@ class KubeGateway:
         """Post an Event; repetitions within ten minutes are counted up."""
         return await self._events.post(involved, type_=type_, reason=reason, message=message, action=action)
 
-    async def has_policy(self, name: str) -> bool | KubeProblem:
-        """True when a MutatingAdmissionPolicy of that name is served and installed."""
-        return await self._exists(MUTATING_POLICIES, name)
-
-    async def has_fence(self, name: str) -> bool | KubeProblem:
-        """True when a ValidatingAdmissionPolicy of that name is served and installed."""
-        return await self._exists(VALIDATING_POLICIES, name)
-
-    async def _exists(self, resource: Resource, name: str) -> bool | KubeProblem:
+    async def has_policy(self, resource: Resource, name: str) -> bool | KubeProblem:
+        """True when an admission policy of that name is served and installed."""
         answer = await self._transport.call("get", resource, name=name)
         if isinstance(answer, KubeProblem):
             return False if answer.kind is KubeProblemKind.NOT_FOUND else answer

@@ -5,7 +5,7 @@ again in halves. The API server accepts another limit with the same continue tok
 Source: KEP-365 (paginated LIST).
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Final
 
 from .problem import KubeProblem, KubeProblemKind
@@ -49,15 +49,13 @@ class PageLimit:
 
 
 async def pages(
-    transport: Transport, resource: Resource, limit: PageLimit, *, namespace: str = "",
-    query: Mapping[str, str] | None = None,
+    transport: Transport, resource: Resource, limit: PageLimit, *, namespace: str
 ) -> AsyncIterator[Json | KubeProblem]:
     """LIST one resource page by page, all at one resourceVersion.
 
     Parameters
     ----------
     limit: learns from each page; keep it for the next LIST.
-    query: selectors.
 
     Yields
     ------
@@ -65,7 +63,7 @@ async def pages(
     """
     token = ""
     while True:
-        asked = {**(query or {}), "limit": str(limit.value)} | ({"continue": token} if token else {})
+        asked = {"limit": str(limit.value)} | ({"continue": token} if token else {})
         page = await transport.call("list", resource, namespace=namespace, query=asked)
         if isinstance(page, KubeProblem):
             if limit.page_was_refused(page):

@@ -5,7 +5,7 @@ A Secret is written over the version that was read: if two replicas renew at onc
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,20 +29,8 @@ class StoredEntries:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Configured:
-    """Which authorities API servers trust for the webhook.
-
-    Parameters
-    ----------
-    bundles: `clientConfig.caBundle` of each webhook by its name, decoded; b"" where there is none.
-    """
-
-    bundles: Mapping[str, bytes]
-
-    def trusts(self, bundle: bytes) -> bool:
-        """Return whether every webhook has exactly this bundle."""
-        return bool(self.bundles) and all(each == bundle for each in self.bundles.values())
+Bundles = Mapping[str, bytes]
+"""`clientConfig.caBundle` of each webhook by its name, decoded; b"" where there is none."""
 
 
 class WebhookObjects:
@@ -73,24 +61,22 @@ class WebhookObjects:
         )
         return answer if isinstance(answer, KubeProblem) else None
 
-    async def read_configured(self) -> Configured | KubeProblem | None:
-        """Read the configuration; None when it does not exist."""
+    async def read_bundles(self) -> Bundles | KubeProblem | None:
+        """Read which authorities API servers trust for the webhook; None when there is no configuration."""
         raw = await self._transport.call("get", MUTATING_WEBHOOKS, name=self._configuration_name)
         if isinstance(raw, KubeProblem):
             return None if raw.kind is KubeProblemKind.NOT_FOUND else raw
         webhooks = [w for w in raw.get("webhooks") or () if isinstance(w, dict)]
-        return Configured(
-            bundles={str(w.get("name")): _decoded((w.get("clientConfig") or {}).get("caBundle")) for w in webhooks}
-        )
+        return {str(w.get("name")): _decoded((w.get("clientConfig") or {}).get("caBundle")) for w in webhooks}
 
-    async def write_bundle(self, bundle: bytes, configured: Configured) -> KubeProblem | None:
+    async def write_bundle(self, bundle: bytes, names: Iterable[str]) -> KubeProblem | None:
         """Have API servers trust a bundle, by server-side apply of nothing but that."""
         text = base64.b64encode(bundle).decode()
         body: Json = {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
             "metadata": {"name": self._configuration_name},
-            "webhooks": [{"name": name, "clientConfig": {"caBundle": text}} for name in sorted(configured.bundles)],
+            "webhooks": [{"name": name, "clientConfig": {"caBundle": text}} for name in sorted(names)],
         }
         answer = await self._transport.call(
             "patch", MUTATING_WEBHOOKS, name=self._configuration_name, body=body,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
 from ..core.consuming import Rebalance, with_rebalance
-from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome, ReleaseResult
+from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOutcome
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
@@ -151,12 +151,12 @@ class Executor:
         except asyncio.CancelledError:
             remember(ReleaseOutcome.RETRY)
             raise
-        if not isinstance(answer, ReleaseResult):
+        if not isinstance(answer, ReleaseOutcome):
             self.note_problem(group, answer)
             return replace(executed, release_problem=answer), decided
-        executed = remember(answer.outcome)
+        executed = remember(answer)
         decided = replace(decided, history=memory.history)
-        await self.narrator.release(group, release, answer.outcome)
+        await self.narrator.release(group, release, answer)
         return executed, decided
 
     async def _leave(

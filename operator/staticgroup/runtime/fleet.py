@@ -1,98 +1,27 @@
 """The one door to the package `journal`, which is imported only when a setting asks for what is in it.
 
-The rest of the operator knows two ports of it, and each is None by default.
+The rest of the operator knows two of its types, by names that cost no import; of each it has none by default.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from ..api.resources.staticgroup import StaticGroupSpec
-from ..api.resources.status import StaticGroupStatus
-from ..core.evidence.pod import PodVersion
-from ..core.outcomes import Executed
-from ..core.plan import Plan
-from ..core.snapshot import Snapshot
-from ..core.timeouts.desired import Advice
-from ..kube.pods.store import PodStore
 from .process.metrics import Metrics
 from .process.settings import Settings, SettingsError
 from .stores import Stores
-from .work_queue import Key
 
 if TYPE_CHECKING:
+    from journal.journal import Journal
+    from journal.recommendations.reader import Recommendations
     from journal.sinks import Sink
     from journal.sinks.kafka import SettingsOf
 
 Sinks: TypeAlias = "tuple[Sink, ...]"
 """Where a journal goes."""
-
-
-class JournalPort(Protocol):
-    """Record what this operator sees and does, for programs that read many clusters."""
-
-    def pod_seen(self, version: PodVersion) -> None:
-        """Take one version of a pod."""
-        return
-
-    def pod_changed(self, namespace: str, pod_name: str, pods: PodStore) -> None:
-        """Note the end of pods of this name whose object is gone."""
-        return
-
-    def round(
-        self,
-        key: Key,
-        *,
-        spec: StaticGroupSpec,
-        snapshot: Snapshot,
-        plan: Plan,
-        executed: Executed,
-        before: StaticGroupStatus | None,
-        began_s: float,
-    ) -> None:
-        """Record what a round has shown, which never fails the round."""
-        return
-
-    def knows(self, key: Key) -> bool:
-        """Say whether a round of a StaticGroup was recorded, so that one that shows the same need not be."""
-        return True
-
-    def seen_again(self, key: Key, began_ms: int) -> None:
-        """Note that a round begun then, Unix milliseconds, saw the same as the last one."""
-        return
-
-    def forget(self, key: Key) -> None:
-        """Drop what is remembered of a StaticGroup that is gone."""
-        return
-
-    def forget_all(self) -> None:
-        """Drop what is remembered, because another replica recorded meanwhile."""
-        return
-
-    async def run(self, k8s_cluster_uid: str) -> None:
-        """Bring records to where they go, until cancelled."""
-        return
-
-    async def beat_forever(self, watch: Callable[[], str]) -> None:
-        """Record again and again that somebody watches, while this replica holds the Lease."""
-        return
-
-
-class AdvicePort(Protocol):
-    """Say what session timeout the fleet learner recommends."""
-
-    def advice(self, kafka_cluster_id: str | None, group_id: str) -> Advice | None:
-        """Return what is known of one group now; None: nothing."""
-        return None
-
-    async def poll(self) -> None:
-        """Read once what is published."""
-        return
-
-    async def run(self) -> None:
-        """Read again and again, until cancelled."""
-        return
+JournalPort: TypeAlias = "Journal"
+AdvicePort: TypeAlias = "Recommendations"
 
 
 def journal_of(

@@ -38,6 +38,7 @@ from .fleet import AdvicePort
 from .members import SightGatherer
 from .memory.memory import Memory
 from .memory.pace import PlanInputs
+from .process.injection import Part
 from .process.metrics import Metrics
 from .rivals import has_rivals, may_share_group, rivals_of
 from .stores import Stores, connection_of
@@ -71,7 +72,7 @@ class Gatherer:
 
     Parameters
     ----------
-    cluster_uid: uid of the kube-system namespace.
+    cluster_uid: uid of the kube-system namespace. serves: whether a part of the injection is there.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     lifecycle: what the deletion of a Node object says of its machine.
     settle_least_s, clock_ahead_s: see `Snapshot` and `SightGatherer`.
@@ -85,10 +86,7 @@ class Gatherer:
     connections: Connections
     metrics: Metrics
     cluster_uid: str
-    policy_served: Callable[[], bool]
-    webhook_served: Callable[[], bool]
-    slots_policy_served: Callable[[], bool] = lambda: False
-    fence_served: Callable[[], bool] = lambda: False
+    serves: Callable[[Part], bool]
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     recommendations: AdvicePort | None = None
@@ -209,7 +207,7 @@ class Gatherer:
             advice=self._advice(spec, namespace),
             is_word_refused=not may_be_exclusive(self.stores, group),
             scope=scope,
-            slot_obstacle=slot_obstacle(kind, self.nodes.oldest(), self.fence_served()) if kind.has_slots else "",
+            slot_obstacle=slot_obstacle(kind, self.nodes.oldest(), self.serves(Part.FENCE)) if kind.has_slots else "",
         )
         return self._with_rivals(spec, self._with_pods(spec, seen, memory.naming_of(spec)))
 
@@ -241,8 +239,8 @@ class Gatherer:
             collisions=rivals.collisions,
             asked_by_others_ms=rivals.asked_by_others_ms,
             unheard=rivals.unheard,
-            policy_served=(self.slots_policy_served if _is_slotted(spec) else self.policy_served)(),
-            webhook_served=self.webhook_served(),
+            policy_served=self.serves(Part.SLOTS_POLICY if _is_slotted(spec) else Part.POLICY),
+            webhook_served=self.serves(Part.WEBHOOK),
         )
 
     def _advice(self, spec: StaticGroupSpec, namespace: str) -> Advice | None:
@@ -343,14 +341,14 @@ class Gatherer:
     async def _workload(self, namespace: str, ref: WorkloadRef) -> WorkloadView | KubeProblem | None:
         """Return the workload from the watch, or by a read if the watch has not shown it; None when it does not exist.
 
-        Only StatefulSets of apps/v1 are watched. Other kinds are read in each round, which changes of their pods ask
-        for, and no stream breaks where nobody serves the kind.
+        Only StatefulSets are watched. Other kinds are read in each round, which changes of their pods ask for, and no
+        stream breaks where nobody serves the kind.
         """
-        known = self.stores.workloads.get((namespace, ref.name)) if ref.known_kind is STATEFUL_SET else None
+        known = self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None
         if known is not None:
             return known
         read = await self.kube.read_workload(namespace, ref)
-        if ref.known_kind is not STATEFUL_SET and isinstance(read, WorkloadView):
+        if ref.kind != STATEFUL_SET.kind and isinstance(read, WorkloadView):
             self.stores.put_workload(read)
         return read
 

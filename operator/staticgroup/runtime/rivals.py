@@ -152,10 +152,10 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Obstacle, 
     """
     ref = mine.spec.workload_ref
     of_one_name = (k for k in stores.groups_of_workload(key[0], ref.name) if k != key and k in stores.groups)
-    others = sorted(k for k in of_one_name if stores.groups[k].spec.workload_ref.group_kind == ref.group_kind)
+    others = sorted(k for k in of_one_name if stores.groups[k].spec.workload_ref.kind == ref.kind)
     if not others:
         return ()
-    workload = stores.workloads.get(workload_key(key[0], ref.known_kind, ref.name))
+    workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
     containers = workload.containers if workload is not None else ()
     found = (
         collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), containers=containers)

@@ -15,7 +15,7 @@ from ..api.reasons import Reason
 from ..api.resources.clusterkafkaconnection import ClusterKafkaConnection
 from ..api.resources.kafkaconnection import Connection, KafkaConnection
 from ..api.resources.staticgroup import ConnectionKind, StaticGroup, StaticGroupSpec
-from ..api.workloads import STATEFUL_SET, WorkloadKind
+from ..api.workloads import STATEFUL_SET
 from ..core.ids.naming import Naming
 from ..core.ids.schemes import schemes_of
 from ..core.workload import WorkloadView
@@ -155,7 +155,7 @@ class Stores:
 
     def put_workload(self, view: WorkloadView) -> bool:
         """Store a workload; returns True when anything about it is new."""
-        key = workload_key(view.namespace, view.kind, view.name)
+        key = workload_key(view.namespace, view.kind.kind, view.name)
         before, self.workloads[key] = self.workloads.get(key), view
         return before != view
 
@@ -225,9 +225,9 @@ class Stores:
             known = self._namings[key] = (group, Naming(schemes=schemes_of(group) if group is not None else ()))
         return known[1]
 
-def workload_key(namespace: str, kind: WorkloadKind, name: str) -> Key:
+def workload_key(namespace: str, kind: str, name: str) -> Key:
     """Return under which key a workload is stored: workloads of two kinds may have one name."""
-    return namespace, name if kind is STATEFUL_SET else f"{kind.plural}.{kind.group}/{name}"
+    return namespace, name if kind == STATEFUL_SET.kind else f"{kind}/{name}"
 
 
 def _discard(index: dict[Name, set[Key]], name: Name, key: Key) -> None:

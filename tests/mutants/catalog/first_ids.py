@@ -10,8 +10,8 @@ FIRST_IDS = tuple(
     for path, name, change in (
         ("core/ids/first_issue.py", "ids issued that members hold elsewhere", ("    if not held:\n", "    if True:\n")),
         ("core/ids/first_issue.py", "holder elsewhere explained by a suspect", ("if pod.state is not PodState.SUSPECT)", ")")),
-        ("core/ids/first_issue.py", "holder whose client appends something overlooked", ("scheme.appended_to(instance_id) if scope else None", "None")),
-        ("core/ids/first_issue.py", "ids without a scope taken for those of a longer name", ("if scope else None", "if True else None")),
+        ("core/ids/first_issue.py", "holder whose client appends something overlooked", ("scheme.appended_to(instance_id) if is_scoped else None", "None")),
+        ("core/ids/first_issue.py", "ids without a scope taken for those of a longer name", ("if is_scoped else None", "if True else None")),
         ("core/ids/first_issue.py", "ids that others may have issued while the group is not read", ("    if is_drawn:\n        return None\n", "    if True:\n        return None\n")),
         ("core/ids/first_issue.py", "consumers of one pod given one id", ("    if len(dynamic) <= pods * ids or", "    if True or")),
         ("core/ids/first_issue.py", "consumers of other workloads counted", (" or counted[0][1] <= ids:", ":")),

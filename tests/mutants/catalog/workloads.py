@@ -5,8 +5,6 @@ from __future__ import annotations
 from .mutant import mutant
 
 _READ = ("tests/unit/kube/translate/test_pod_sets.py",)
-_ADVANCED_READ = ("tests/unit/kube/translate/test_advanced_sets.py",)
-_ADVANCED = ("tests/unit/runtime/test_advanced_sets.py",)
 _ROUNDS = ("tests/unit/runtime/test_pod_sets.py",)
 
 WORKLOADS = tuple(
@@ -43,7 +41,7 @@ WORKLOADS = tuple(
             "runtime/gather.py",
             _ROUNDS,
             "StatefulSet of the same name taken for the workload",
-            ("self.stores.workloads.get((namespace, ref.name)) if ref.known_kind is STATEFUL_SET else None", "self.stores.workloads.get((namespace, ref.name))"),
+            ("self.stores.workloads.get((namespace, ref.name)) if ref.kind == STATEFUL_SET.kind else None", "self.stores.workloads.get((namespace, ref.name))"),
         ),
         (
             "core/issuance.py",
@@ -67,31 +65,7 @@ WORKLOADS = tuple(
             "runtime/rivals.py",
             _ROUNDS,
             "StaticGroup of another kind of workload taken for one of the same pods",
-            (" if stores.groups[k].spec.workload_ref.group_kind == ref.group_kind)", ")"),
-        ),
-        (
-            "runtime/stores.py",
-            _ADVANCED,
-            "StatefulSet of OpenKruise kept as that of Kubernetes of the same name",
-            ("name if kind is STATEFUL_SET else", "name if kind.kind == STATEFUL_SET.kind else"),
-        ),
-        (
-            "kube/translate/advanced_sets.py",
-            _ADVANCED_READ,
-            "reserved ordinal wanted",
-            ("        start = max(start, hole.stop)\n", ""),
-        ),
-        (
-            "kube/translate/advanced_sets.py",
-            _ADVANCED_READ,
-            "roll in place taken for one that makes new pods",
-            (' not in ("", "ReCreate")', ' == "never"'),
-        ),
-        (
-            "api/rendering.py",
-            ("tests/unit/runtime/webhook/test_review.py",),
-            "pod of one StatefulSet given the id of another of its name",
-            ('            served_by == ref.get("apiVersion", "apps/v1")\n            if is_set', "            True\n            if is_set"),
+            (" if stores.groups[k].spec.workload_ref.kind == ref.kind)", ")"),
         ),
         (
             "kafka/login/tokens.py",

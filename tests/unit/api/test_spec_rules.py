@@ -20,7 +20,7 @@ from unit.api.cel import holds
 Json = dict[str, Any]
 Rule = dict[str, str]
 BASE: Json = {"workloadRef": {"name": "web"}, "connectionRef": {"name": "kafka"}, "groupId": "orders"}
-IMMUTABLE = ["spec.groupId", "spec.workloadRef.apiVersion", "spec.workloadRef.kind", "spec.workloadRef.name"]
+IMMUTABLE = ["spec.groupId", "spec.workloadRef.kind", "spec.workloadRef.name"]
 FIELDS_MAX, STATUS_FIELDS_MAX = 30, 60
 STREAMS_ENV = [{"instanceIdName": "ORDERS_INSTANCE_ID", "sessionTimeoutName": ""}]
 
@@ -261,12 +261,8 @@ EDGES: dict[str, tuple[Json, str, str, Json]] = {
         "must contain {podName} and not {ordinal}", {"idTemplate": "{workloadName}-{ordinal}"},
     ),
     "StatefulSet of another API": (
-        {"workloadRef": {"name": "web", "apiVersion": "apps.kruise.io/v1alpha1"}}, "spec.workloadRef.apiVersion",
+        {"workloadRef": {"name": "web", "apiVersion": "apps.kruise.io/v1beta1"}}, "spec.workloadRef.apiVersion",
         "must be apps/v1", {"workloadRef": {"name": "web", "apiVersion": "apps/v1"}},
-    ),
-    "StatefulSet of OpenKruise in an older version": (
-        {"workloadRef": {"name": "web", "apiVersion": "apps.kruise.io/v1alpha1"}}, "spec.workloadRef.apiVersion",
-        "apps.kruise.io/v1beta1", {"workloadRef": {"name": "web", "apiVersion": "apps.kruise.io/v1beta1"}},
     ),
     "StrimziPodSet of another API": (
         {"workloadRef": {"name": "web", "kind": "StrimziPodSet"}}, "spec.workloadRef.apiVersion",

@@ -27,7 +27,8 @@ def found(
     snapshot: Snapshot, scheme: IdScheme = SCHEME, *, issued: range = range(0), **changes: Any
 ) -> Obstacle | None:
     return obstacle_to_first_ids(
-        scheme, changes.get("scope", SCOPE), snapshot, Ordinals.of(issued), is_drawn=changes.get("is_drawn", False)
+        scheme, snapshot, Ordinals.of(issued),
+        is_scoped=True, is_drawn=changes.get("is_drawn", False),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from staticgroup.core.evidence.chain import PodState, RunEnd
-from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseEntry, ReleaseOutcome
+from staticgroup.core.group import LeaveCall, LeaveEntry, LeaveOutcome, ReleaseOutcome
 from staticgroup.core.outcomes import Executed
 from staticgroup.core.plan import Removal
 from staticgroup.core.releases import Release
@@ -40,7 +40,7 @@ def record(attempt: int = 1) -> RemovalRecord:
 def releasing(outcome: ReleaseOutcome) -> dict[str, Any]:
     """What a round executed for a crashed member."""
     release = Release(
-        entry=ReleaseEntry(member_id="m0", instance_id=id_of(0)), by=LeaveCall.CONSUMER_HEARTBEAT, ordinal=0,
+        entry=LeaveEntry(member_id="m0", instance_id=id_of(0)), by=LeaveCall.CONSUMER_HEARTBEAT, ordinal=0,
         pod=known_pod(0, "u0"),
         ends=(RunEnd(container_id="containerd://a", finished_at_s=NOW_S - 2, received_at_s=NOW_S - 1),),
         evidence="its run ended",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from staticgroup.core.group import KafkaProblemKind, LeaveResult, ReleaseEntry, ReleaseOutcome, ReleaseResult
+from staticgroup.core.group import KafkaProblemKind, LeaveEntry, LeaveResult, ReleaseOutcome
 from staticgroup.kafka.calls.leaving import temporary_leave
 from staticgroup.kafka.wire import Api
 from support.narrowing import of_type
@@ -76,7 +76,7 @@ async def test_removal_of_nothing_or_of_half_an_identity_is_refused_before_any_c
     assert kafka.broker.connections == 0
 
 
-ENTRY = ReleaseEntry(member_id="m-0", instance_id="orders-0")
+ENTRY = LeaveEntry(member_id="m-0", instance_id="orders-0")
 
 
 def answered(code: int) -> Any:
@@ -87,7 +87,7 @@ async def test_temporary_leave_says_who_leaves_and_nothing_else(kafka: Kafka, br
     asked: list[Any] = []
     broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda request, version: asked.append(request) or answered(0)(request, version)
     result = await kafka.gateway.release(kafka.settings, "orders", ENTRY)
-    assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{broker.port}", outcome=ReleaseOutcome.RELEASED)
+    assert result == ReleaseOutcome.RELEASED
     (request,) = asked
     assert (request.group_id, request.member_id, request.instance_id, request.member_epoch) == ("orders", "m-0", "orders-0", -2)
     assert (request.subscribed_topic_names, request.topic_partitions, request.rack_id) == (None, None, None)
@@ -105,8 +105,8 @@ async def test_temporary_leave_says_who_leaves_and_nothing_else(kafka: Kafka, br
 )
 async def test_refusal_is_an_outcome_and_is_never_sent_again(kafka: Kafka, code: int, outcome: ReleaseOutcome) -> None:
     kafka.broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = answered(code)
-    result = of_type(ReleaseResult, await kafka.gateway.release(kafka.settings, "orders", ENTRY))
-    assert result.outcome is outcome
+    result = of_type(ReleaseOutcome, await kafka.gateway.release(kafka.settings, "orders", ENTRY))
+    assert result is outcome
     assert kafka.broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 
@@ -114,7 +114,7 @@ async def test_refusal_is_an_outcome_and_is_never_sent_again(kafka: Kafka, code:
 async def test_lost_answer_is_retry_and_the_request_is_not_repeated(kafka: Kafka, loss: Any) -> None:
     kafka.broker.handlers[Api.CONSUMER_GROUP_HEARTBEAT] = lambda _request, _version: loss
     result = await kafka.gateway.release(replace(kafka.settings, request_timeout_s=0.3), "orders", ENTRY)
-    assert result == ReleaseResult(coordinator=f"1@127.0.0.1:{kafka.broker.port}", outcome=ReleaseOutcome.RETRY)
+    assert result == ReleaseOutcome.RETRY
     assert kafka.broker.count(Api.CONSUMER_GROUP_HEARTBEAT) == 1
 
 
@@ -128,8 +128,8 @@ def test_half_an_identity_has_no_request() -> None:
     """With one of the two the coordinator would not compare."""
     for values in ({"member_id": "", "instance_id": "i"}, {"member_id": "m", "instance_id": ""}):
         with pytest.raises(ValueError, match="needs both"):
-            ReleaseEntry(**values)
-        half = ReleaseEntry(member_id="m", instance_id="i")
+            LeaveEntry(**values)
+        half = LeaveEntry(member_id="m", instance_id="i")
         for name, value in values.items():
             object.__setattr__(half, name, value)
         with pytest.raises(ValueError, match="refused"):

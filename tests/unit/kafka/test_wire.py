@@ -12,7 +12,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from kafka_frames import BadFrame
-from staticgroup.core.group import LeaveEntry, MemberView, ReleaseEntry, WorkerView
+from staticgroup.core.group import LeaveEntry, MemberView, WorkerView
 from staticgroup.kafka.calls import joining, leaving, reading, settings
 from staticgroup.kafka.wire import PINNED, Api, Call, negotiate
 from unit.kafka.answers import element, encode, leave_answer, nested_element, respond
@@ -28,7 +28,7 @@ CALLS: dict[Api, Call[Any]] = {
     Api.LIST_GROUPS: reading.list_groups(),
     Api.DESCRIBE_CONFIGS: settings.describe_configs({(4, "1"): ["group.min.session.timeout.ms"]}),
     Api.INCREMENTAL_ALTER_CONFIGS: settings.alter_group_config("orders", {"consumer.session.timeout.ms": "60000"}),
-    Api.CONSUMER_GROUP_HEARTBEAT: leaving.temporary_leave("orders", ReleaseEntry(member_id="m-0", instance_id="orders-0")),
+    Api.CONSUMER_GROUP_HEARTBEAT: leaving.temporary_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
     Api.CONSUMER_GROUP_DESCRIBE: reading.consumer_group_describe(["orders"]),
     Api.STREAMS_GROUP_HEARTBEAT: leaving.streams_leave("orders", LeaveEntry(member_id="m-0", instance_id="orders-0")),
     Api.STREAMS_GROUP_DESCRIBE: reading.streams_group_describe(["orders"]),

@@ -26,16 +26,9 @@ from staticgroup.kube.informer import Informer, OnObject
 from staticgroup.kube.lease import ActiveLease, LeaseSettings
 from staticgroup.kube.nodes.store import NodeStore
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks
-from staticgroup.kube.translate import (
-    MalformedObject,
-    advanced_set_view,
-    node_view,
-    pod_set_view,
-    pod_version,
-    workload_view,
-)
+from staticgroup.kube.translate import MalformedObject, node_view, pod_set_view, pod_version, workload_view
 from staticgroup.kube.translate.pods import may_hold_a_seat, uid_of
-from staticgroup.kube.transport import NODES, STATEFULSETS, Resource, Transport, connect
+from staticgroup.kube.transport import MUTATING_POLICIES, NODES, STATEFULSETS, Resource, Transport, connect
 from support.long_drills import by_length
 from support.mutations import json_values, mutated_json
 from unit.kube.raw_objects import at, composed, ended, pod, running, waiting
@@ -97,7 +90,7 @@ def test_any_pod_is_a_version_or_refused(raw: Any) -> None:
 @FUZZED
 @given(raw=odd(WORKLOAD))
 def test_any_workload_is_a_view_or_refused(raw: Any) -> None:
-    for read in (workload_view, advanced_set_view, pod_set_view):
+    for read in (workload_view, pod_set_view):
         assert isinstance(read(raw), WorkloadView | MalformedObject)
 
 
@@ -223,7 +216,7 @@ async def test_no_question_and_no_lease_fails_by_its_answer() -> None:
             lambda: gateway.read_secret("shop", "login"), gateway.cluster_uid,
             lambda: gateway.read_object("staticgroups", "shop", "orders"),
             lambda: gateway.list_objects("staticgroups", "shop"),
-            lambda: gateway.apply_status("staticgroups", "shop", "orders", "u", {}), lambda: gateway.has_policy("p"),
+            lambda: gateway.apply_status("staticgroups", "shop", "orders", "u", {}), lambda: gateway.has_policy(MUTATING_POLICIES, "p"),
             lambda: gateway.has_webhook("w"), lease.attempt, lease.confirm,
         ]
         for answer, _ in drawn(COUNT):

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
+from staticgroup.api.workloads import DEPLOYMENT, STRIMZI_POD_SET
 from staticgroup.core.workload import WorkloadView
 from staticgroup.kube.event_poster import Involved
 from staticgroup.kube.gateway import KubeGateway, PodRead
@@ -55,6 +56,17 @@ async def test_absent_workload_is_none_and_a_refused_read_is_a_problem(server: F
     assert kind_of(problem) is KubeProblemKind.FORBIDDEN
     assert isinstance(problem, KubeProblem)
     assert "get statefulsets.apps in namespace shop" in problem.message
+
+
+async def test_each_kind_is_read_as_what_it_is(server: FakeApiServer, gateway: KubeGateway) -> None:
+    body = {"metadata": {"namespace": "shop", "name": "web"}, "spec": {"template": {"spec": {"containers": []}}}}
+    server.put(body, "deployments.apps")
+    server.put({"metadata": body["metadata"], "spec": {"pods": []}}, "strimzipodsets.core.strimzi.io")
+    for ref, kind in (
+        (WorkloadRef(name="web", kind="Deployment"), DEPLOYMENT),
+        (WorkloadRef(name="web", kind="StrimziPodSet", api_version="core.strimzi.io/v1"), STRIMZI_POD_SET),
+    ):
+        assert of_type(WorkloadView, await gateway.read_workload("shop", ref)).kind is kind
 
 
 async def test_a_rollout_has_the_pod_template_of_the_deployment_that_it_names(

@@ -101,7 +101,7 @@ async def test_rights_that_go_in_one_namespace_stop_no_removal_in_another(cluste
         ):
             cluster.server.forbidden_paths.add(f"/apis/{group}/namespaces/team/{kind}")
         cluster.server.break_watches()
-        await eventually(lambda: operator.pods.problems)
+        await eventually(lambda: any(s.problem for s in operator.pods._streams.values()))
         await cluster.departs()
         assert operator.is_ready()
     assert left(cluster) == [cluster.id_of(2)]

@@ -25,9 +25,7 @@ from staticgroup.core.group import (
     LeaveEntry,
     LeaveOutcome,
     LeaveResult,
-    ReleaseEntry,
     ReleaseOutcome,
-    ReleaseResult,
 )
 from staticgroup.kafka.gateway import ClusterFacts
 from staticgroup.kafka.login.credentials import ConnectionSettings
@@ -133,16 +131,16 @@ async def test_a_crashed_thread_of_a_streams_group_leaves_for_a_while_and_keeps_
     world = KafkaWorld()
     members = await _application(world)
     before = await world.view()
-    ghost = ReleaseEntry(member_id=members["web-2-1"], instance_id="web-2-1")
-    result = of_type(ReleaseResult, await world.gateway.release(CONNECTION, GROUP, ghost, LeaveCall.STREAMS_HEARTBEAT))
-    assert result.outcome is ReleaseOutcome.RELEASED
+    ghost = LeaveEntry(member_id=members["web-2-1"], instance_id="web-2-1")
+    result = of_type(ReleaseOutcome, await world.gateway.release(CONNECTION, GROUP, ghost, LeaveCall.STREAMS_HEARTBEAT))
+    assert result is ReleaseOutcome.RELEASED
     after = await world.view()
     (away,) = (m for m in after.members if m.is_away)
     assert (away.instance_id, away.assigned_partitions) == ("web-2-1", 2)
     assert (after.group_epoch, len(after.members)) == (before.group_epoch, 6)
-    other = ReleaseEntry(member_id="m-9", instance_id="web-2-2")
-    fenced = of_type(ReleaseResult, await world.gateway.release(CONNECTION, GROUP, other, LeaveCall.STREAMS_HEARTBEAT))
-    assert fenced.outcome is ReleaseOutcome.FENCED
+    other = LeaveEntry(member_id="m-9", instance_id="web-2-2")
+    fenced = of_type(ReleaseOutcome, await world.gateway.release(CONNECTION, GROUP, other, LeaveCall.STREAMS_HEARTBEAT))
+    assert fenced is ReleaseOutcome.FENCED
 
 
 @simulated
@@ -154,9 +152,9 @@ async def test_a_temporary_leave_is_a_compare_and_set_and_lets_the_successor_in(
     before = await world.view()
 
     async def released(member_id: str, instance_id: str) -> ReleaseOutcome:
-        entry = ReleaseEntry(member_id=member_id, instance_id=instance_id)
-        result = of_type(ReleaseResult, await world.gateway.release(CONNECTION, GROUP, entry))
-        return result.outcome
+        entry = LeaveEntry(member_id=member_id, instance_id=instance_id)
+        result = of_type(ReleaseOutcome, await world.gateway.release(CONNECTION, GROUP, entry))
+        return result
 
     assert await released(ghost, "web-1") is ReleaseOutcome.FENCED
     assert await released(ghost, "web-9") is ReleaseOutcome.UNKNOWN

@@ -64,8 +64,8 @@ class WorkloadRef(ApiModel):
             field_path=".kind",
         ),
         rule(
-            "self.kind != 'StatefulSet' || self.apiVersion in ['apps/v1', 'apps.kruise.io/v1beta1']",
-            "spec.workloadRef.apiVersion must be apps/v1, or apps.kruise.io/v1beta1 for OpenKruise's StatefulSet",
+            "self.kind != 'StatefulSet' || self.apiVersion == 'apps/v1'",
+            "spec.workloadRef.apiVersion must be apps/v1, the version that serves StatefulSet",
             field_path=".apiVersion",
         ),
         rule(
@@ -79,12 +79,6 @@ class WorkloadRef(ApiModel):
             field_path=".apiVersion",
         ),
         rule(
-            "self.kind != 'StatefulSet' || self.apiVersion == oldSelf.apiVersion",
-            f"spec.workloadRef.apiVersion is immutable: {_ANOTHER_WORKLOAD}",
-            field_path=".apiVersion",
-            reason="FieldValueForbidden",
-        ),
-        rule(
             "self.kind != 'StrimziPodSet' || self.apiVersion in ['core.strimzi.io/v1', 'core.strimzi.io/v1beta2']",
             "spec.workloadRef.apiVersion must be core.strimzi.io/v1 or core.strimzi.io/v1beta2, which serve "
             "StrimziPodSet",
@@ -94,8 +88,7 @@ class WorkloadRef(ApiModel):
 
     api_version: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
         "apps/v1", description="API version of the workload. Default apps/v1; of a StrimziPodSet core.strimzi.io/v1 or "
-        "core.strimzi.io/v1beta2, whichever the API server serves; of OpenKruise's StatefulSet apps.kruise.io/v1beta1 "
-        "(chart value workloads.kruise); of a Rollout argoproj.io/v1alpha1."
+        "core.strimzi.io/v1beta2, whichever the API server serves; of a Rollout argoproj.io/v1alpha1."
     )
     kind: Annotated[str, StringConstraints(min_length=1, max_length=63)] = Field(
         "StatefulSet",
@@ -111,14 +104,9 @@ class WorkloadRef(ApiModel):
     )
 
     @property
-    def group_kind(self) -> tuple[str, str]:
-        """API group and kind: two kinds are called StatefulSet."""
-        return self.api_version.partition("/")[0], self.kind
-
-    @property
     def known_kind(self) -> WorkloadKind:
         """What is known of the kind; a KeyError where a later release knows it."""
-        return KIND_OF[self.group_kind]
+        return KIND_OF[self.kind]
 
 
 class ConnectionKind(StrEnum):

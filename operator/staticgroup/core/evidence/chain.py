@@ -170,7 +170,6 @@ def fold(
     known: the pod so far; None when this UID is new.
     from_birth: True when nothing of a new UID can have been missed before this version.
     runs_known: True when no run can have been missed before it; so it is where nothing can.
-    now_s: operator's clock, seconds since the Unix epoch.
 
     Notes
     -----
@@ -303,7 +302,6 @@ def followed(
     Parameters
     ----------
     known: of this UID so far. node: None when it cannot be read.
-    now_s: operator's clock, seconds since the Unix epoch.
 
     Returns
     -------

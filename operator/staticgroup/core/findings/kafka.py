@@ -25,7 +25,7 @@ from ..snapshot import Snapshot
 from ..timeouts.in_force import seconds
 from . import Finding, Subject, counted
 from .slots import slots_pass_on
-from .workload import why_unknown
+from .workload import unlisted
 
 _ABOUT_RIGHTS = (KafkaProblemKind.NOT_AUTHORIZED, KafkaProblemKind.UNSUPPORTED_GROUP)
 _OTHERWISE_NAMED = {
@@ -122,9 +122,6 @@ def _refused(executed: Executed) -> tuple[str, str] | None:
         release = executed.releases[executed.release_outcomes.index(ReleaseOutcome.NOT_AUTHORIZED)]
         return release.by.value, "spec.removal to Departed"
     return None
-
-
-# the workers of Kafka Connect
 
 
 def way_to_agent(snapshot: Snapshot, plan: Plan) -> str:
@@ -226,7 +223,7 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether members read what they subscribe."""
     group = snapshot.group
     if plan.table is None or not isinstance(group, GroupView):
-        return _unlisted(ConditionType.CONSUMING, snapshot, plan)
+        return unlisted(ConditionType.CONSUMING, Reason.NOT_OBSERVED_YET, snapshot, plan)
     found = _stuck(snapshot, group, plan) or _unread(plan) or _idle(group, plan.table)
     if found is not None:
         return found
@@ -240,12 +237,6 @@ def consuming(snapshot: Snapshot, plan: Plan) -> Finding:
     elif snapshot.partitions is not None:  # brokers do not tell the one from the other
         sentence += f" These topics do not exist, or the connection's principal lacks DESCRIBE on them: {_few(hidden)}."
     return _consuming(reason=Reason.ALL_TOPICS_READ, sentence=sentence)
-
-
-def _unlisted(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
-    """Say why nothing is known of the members."""
-    sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
-    return Finding(kind=kind, reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
 
 
 def _stuck(snapshot: Snapshot, group: GroupView, plan: Plan) -> Finding | None:
@@ -312,10 +303,10 @@ def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether members stay in the group when their pods are stopped, so that a restart causes no rebalance."""
     kind, left = ConditionType.ROLLS_QUIETLY, plan.history.left_on_close
     if plan.table is None:
-        return _unlisted(kind, snapshot, plan)
+        return unlisted(kind, Reason.NOT_OBSERVED_YET, snapshot, plan)
     if left is None:
         has_slots = snapshot.workload is not None and snapshot.workload.rollout is not None
-        slots = slots_pass_on(snapshot, plan) if has_slots else None
+        slots = slots_pass_on(snapshot) if has_slots else None
         if slots is not None:
             return slots
         sentence = "No member was seen to leave the group when its pod was stopped."

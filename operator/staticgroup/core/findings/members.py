@@ -11,7 +11,7 @@ from ...api.injection import env_entries
 from ...api.protocols import ProtocolChoice
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.client import ClientType
-from ...api.resources.staticgroup import Mode, RemovalPolicy, StaticGroupSpec
+from ...api.resources.staticgroup import Mode, StaticGroupSpec
 from ..group import GroupType, GroupView, KafkaProblem, KafkaProblemKind, LeaveOutcome
 from ..guards import Guard
 from ..ids.own_ids import OwnIds
@@ -23,7 +23,7 @@ from ..seats import Seat, Standing
 from ..snapshot import Snapshot
 from . import Finding, as_sentence, counted, ended
 from .kafka import connect_notes, way_to_agent, without_agent
-from .workload import why_unknown
+from .workload import unlisted
 
 _complete: Final = partial(Finding, kind=ConditionType.MEMBERSHIP_COMPLETE)
 _removal: Final = partial(Finding, kind=ConditionType.REMOVAL_SETTLED)
@@ -39,16 +39,13 @@ _REASONS: Final = {
     Guard.SUSPENDED: Reason.REMOVAL_OFF,
 }
 
-# every expected member has joined
-
-
 def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether every expected member is in the group."""
     group, table = snapshot.group, plan.table
     if isinstance(group, KafkaProblem) and group.kind is KafkaProblemKind.UNSUPPORTED_GROUP:
         return _complete(reason=Reason.PROTOCOL_MISMATCH, sentence=group.message)
     if plan.too_large or not isinstance(group, GroupView) or table is None:
-        return _unknown(ConditionType.MEMBERSHIP_COMPLETE, snapshot, plan)
+        return unlisted(ConditionType.MEMBERSHIP_COMPLETE, Reason.MEMBERSHIP_UNKNOWN, snapshot, plan)
     wanted = table.wanted
     missing = [seat for seat in wanted if seat.standing is Standing.MISSING]
     agent = way_to_agent(snapshot, plan) if missing else ""
@@ -66,14 +63,6 @@ def membership_complete(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -
         return _complete(reason=Reason.MEMBERSHIP_UNKNOWN, sentence=sentence)
     sentence = f"All {len(wanted)} expected members are in the group.{connect_notes(snapshot, plan)}"
     return found or _complete(reason=Reason.ALL_MEMBERS_JOINED, sentence=sentence)
-
-
-def _unknown(kind: ConditionType, snapshot: Snapshot, plan: Plan) -> Finding:
-    """Say why the members are not known."""
-    sentence = (
-        why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
-    )
-    return Finding(kind=kind, reason=Reason.MEMBERSHIP_UNKNOWN, sentence=sentence)
 
 
 def _wrong_group(spec: StaticGroupSpec, group: GroupView) -> Finding | None:
@@ -228,13 +217,10 @@ def _lasting(
     return _complete(reason=reason, sentence=sentence, remedy=remedy)
 
 
-# every departed member is gone
-
-
-def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> Finding:
+def removal_settled(snapshot: Snapshot, plan: Plan, executed: Executed) -> Finding:
     """Say whether no departed member is left."""
     if plan.table is None:
-        return _unknown(ConditionType.REMOVAL_SETTLED, snapshot, plan)
+        return unlisted(ConditionType.REMOVAL_SETTLED, Reason.MEMBERSHIP_UNKNOWN, snapshot, plan)
     refused = [o for o in executed.outcomes if o is not LeaveOutcome.REMOVED and o not in _RACE_OUTCOMES]
     if (executed.problem is not None and plan.actions) or refused:
         return _removal(reason=Reason.REMOVAL_REFUSED, sentence=_failed(executed, refused))
@@ -247,7 +233,7 @@ def removal_settled(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, execu
             remedy=as_sentence(remedies.MANAGE),
         )
     lasting = [finding for finding in plan.held if not finding.is_transient]
-    return _kept(spec, lasting) if lasting else _in_progress(plan, executed) or _settled(plan)
+    return _kept(lasting) if lasting else _in_progress(plan, executed) or _settled(plan)
 
 
 def _failed(executed: Executed, refused: Sequence[LeaveOutcome]) -> str:
@@ -259,12 +245,10 @@ def _failed(executed: Executed, refused: Sequence[LeaveOutcome]) -> str:
     return "A removal failed and is tried again. If this lasts, read the coordinator's log."
 
 
-def _kept(spec: StaticGroupSpec, held: Sequence[Finding]) -> Finding:
+def _kept(held: Sequence[Finding]) -> Finding:
     """Say which guard holds the first departed member; the issues list every one of them."""
     first = held[0]
     reason = _REASONS.get(Guard(first.reason), Reason.REMOVAL_HELD)
-    if spec.removal is RemovalPolicy.NEVER:
-        reason = Reason.REMOVAL_OFF
     many = counted(len(held), "departed member is", "departed members are")
     text = f"{many} held back; {first.subject.instance_id} ({first.reason}): {first.text}"
     return _removal(reason=reason, sentence=ended(text))

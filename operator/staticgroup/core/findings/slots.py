@@ -20,21 +20,23 @@ _WHY: Final = {
 }
 
 
-def slots_pass_on(snapshot: Snapshot, plan: Plan) -> Finding | None:
+def slots_pass_on(snapshot: Snapshot) -> Finding | None:
     """Say what a roll of a Deployment costs; None for any other workload, and while its pods get no slots."""
     view = snapshot.workload
-    if view is None or view.rollout is None or plan.table is None or not snapshot.scope:
+    if view is None or view.rollout is None or not snapshot.scope:
         return None
     name, rollout = f"{view.kind.kind} {view.name}", view.rollout
     if rollout.ends_before_it_begins or not view.replicas:
         sentence = f"In a roll of {name} each slot passes from a pod that has ended to a new one."
         return Finding(kind=ConditionType.ROLLS_QUIETLY, reason=Reason.SLOTS_PASS_ON, sentence=sentence)
     unavailable = f"maxUnavailable of {name} is 0 ({rollout.max_unavailable_text} of {view.replicas}, rounded down), so"
-    which = f"by the strategy of {name}" if rollout.begins_beside else unavailable
+    cost, which = "Each roll costs 2 rebalances", unavailable
+    if rollout.begins_beside:
+        cost, which = "Each step of a roll costs up to 2 rebalances", f"by the strategy of {name}"
     return Finding(
         kind=ConditionType.ROLLS_QUIETLY,
         reason=Reason.SURGE_NEEDS_SLOT,
-        sentence=f"Each roll costs 2 rebalances, because {which} a pod starts before another has ended.",
+        sentence=f"{cost}, because {which} a pod starts before another has ended.",
         remedy=f"For none, set {rollout.path} of the {view.kind.kind} to maxUnavailable 1 and maxSurge 0.",
     )
 

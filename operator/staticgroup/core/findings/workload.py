@@ -75,6 +75,12 @@ def why_unknown(snapshot: Snapshot, plan: Plan) -> str:
     return "Not checked for a workload of this size: see WorkloadFound." if plan.too_large else ""
 
 
+def unlisted(kind: ConditionType, reason: Reason, snapshot: Snapshot, plan: Plan) -> Finding:
+    """Say why the members are not known."""
+    sentence = why_unknown(snapshot, plan) or "The members cannot be listed: see the conditions above."
+    return Finding(kind=kind, reason=reason, sentence=sentence)
+
+
 def workload_found(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the workload is there and can be served."""
     what = spec.workload_ref.known_kind
@@ -123,16 +129,15 @@ def _way_to_read(kind: WorkloadKind, spec: StaticGroupSpec, snapshot: Snapshot) 
 def ids_injected(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the pods carry the ids that are issued to them."""
     injection = plan.injection
-    if snapshot.workload_problem:
+    if injection is None:  # the workload cannot be read
         return _injected(reason=Reason.NOT_OBSERVED_YET, sentence=why_unknown(snapshot, plan))
-    if plan.identity_error or (injection is not None and injection.verdict is InjectionVerdict.INVALID):
-        cause = plan.identity_error or (injection.message if injection else "")
-        sentence = f"The ids of this spec cannot be issued: {cause}."
-        obstacle = injection.obstacle if injection is not None else None
+    if plan.identity_error or injection.verdict is InjectionVerdict.INVALID:
+        sentence = f"The ids of this spec cannot be issued: {plan.identity_error or injection.message}."
+        obstacle = injection.obstacle
         remedy = as_sentence(obstacle.remedy) if obstacle is not None else "Correct spec.idTemplate or spec.client."
         return _injected(reason=Reason.IDENTITY_INVALID, sentence=sentence, remedy=remedy)
-    if plan.too_large or injection is None or injection.verdict is InjectionVerdict.WAITING:
-        is_early = injection is None or injection.verdict is InjectionVerdict.WAITING
+    is_early = injection.verdict is InjectionVerdict.WAITING
+    if plan.too_large or is_early:
         sentence = "Ids are issued once the pod watch is complete." if is_early else why_unknown(snapshot, plan)
         return _injected(reason=Reason.NOT_OBSERVED_YET, sentence=sentence)
     if injection.verdict in _NOT_GIVEN or injection.lacking_container:
@@ -286,8 +291,7 @@ def timeout_sufficient(snapshot: Snapshot, plan: Plan) -> Finding:
     """Say whether the session timeout outlasts a restart."""
     t, kind, unknown = plan.timeout, ConditionType.TIMEOUT_SUFFICIENT, why_unknown(snapshot, plan)
     if t is None or unknown:
-        sentence = unknown or "The session timeout in force is not known yet."
-        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, sentence=sentence)
+        return Finding(kind=kind, reason=Reason.TIMEOUT_UNKNOWN, sentence=unknown)
     sentence, need_s = t.message, -(-t.desired.need_ms // 1000)
     if t.reason is Reason.TIMEOUT_FITS:
         needed = f"outlasts the {need_s} s that a restart is estimated to take"

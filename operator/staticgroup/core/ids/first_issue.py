@@ -24,20 +24,20 @@ _NAMED_MAX: Final = 3
 
 
 def obstacle_to_first_ids(
-    scheme: IdScheme, scope: str, snapshot: Snapshot, issued: Ordinals, *, is_drawn: bool
+    scheme: IdScheme, snapshot: Snapshot, issued: Ordinals, *, is_scoped: bool, is_drawn: bool
 ) -> Obstacle | None:
     """Return what the group shows against the first ids; None when nothing.
 
     Parameters
     ----------
-    scheme: of the ids to issue. scope: what they contain; "" when they have none.
+    scheme: of the ids to issue. is_scoped: they contain a scope.
     issued: ordinals that were given ids before by this StaticGroup.
     is_drawn: the scope was drawn for this StaticGroup, so its ids are unique and issued even while the group is
         unreadable.
     """
     group = snapshot.group
     if isinstance(group, GroupView):
-        elsewhere = None if is_drawn else _held_elsewhere(scheme, scope, snapshot, group, issued)
+        elsewhere = None if is_drawn else _held_elsewhere(scheme, snapshot, group, issued, is_scoped=is_scoped)
         return elsewhere or _too_many_members(scheme, snapshot, group)
     if is_drawn:
         return None
@@ -50,7 +50,7 @@ def obstacle_to_first_ids(
 
 
 def _held_elsewhere(
-    scheme: IdScheme, scope: str, snapshot: Snapshot, group: GroupView, issued: Ordinals
+    scheme: IdScheme, snapshot: Snapshot, group: GroupView, issued: Ordinals, *, is_scoped: bool
 ) -> Obstacle | None:
     """Say that members hold ids which no pod of this cluster has given them.
 
@@ -62,7 +62,7 @@ def _held_elsewhere(
     naming = Naming(schemes=(scheme,))
 
     def is_elsewhere(instance_id: str) -> bool:
-        found = scheme.appended_to(instance_id) if scope else None
+        found = scheme.appended_to(instance_id) if is_scoped else None
         ordinal = found[0] if found is not None else scheme.ordinal_of(instance_id)
         return ordinal is not None and ordinal not in issued and carried.isdisjoint(naming.carried_as(instance_id))
 

@@ -278,12 +278,7 @@ earlier template for a moment."""
 
 
 def without_retired(history: History, naming: Naming, snapshot: Snapshot, group: GroupView, now_s: float) -> History:
-    """Return a history without the earlier templates of which nothing has been left for `RETIRED_AFTER_S`.
-
-    Parameters
-    ----------
-    naming: of this history. group: read completely. now_s: seconds since the Unix epoch.
-    """
+    """Return a history without the earlier templates of which nothing has been left for `RETIRED_AFTER_S`."""
     idle: dict[str, float] = {}
     if _is_all_in_sight(history, naming, snapshot, group):
         held = {m.instance_id for m in group.members if m.instance_id is not None}

@@ -174,9 +174,6 @@ def _record_from(settling: kept.Settling) -> RemovalRecord:
     )
 
 
-# members, and the pods that may hold them
-
-
 def members_from(namespace: str, memory: kept.StatusMemory) -> Members:
     """Read what an earlier process remembered.
 
@@ -283,9 +280,6 @@ def _suspect_from(namespace: str, s: kept.SuspectStatus) -> Suspect:
         has_lost_run=s.lost_run,
         addresses=frozenset(s.addresses),
     )
-
-
-# measured absences
 
 
 def wire_absences(history: History) -> wire.Absences | None:

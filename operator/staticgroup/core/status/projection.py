@@ -98,9 +98,6 @@ def project(
     )
 
 
-# conditions
-
-
 def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, executed: Executed) -> tuple[Finding, ...]:
     """Return one finding for each condition, Ready first; RecommendationCurrent only while recommendations are read."""
     parts = (
@@ -112,7 +109,7 @@ def findings_of_round(spec: StaticGroupSpec, snapshot: Snapshot, plan: Plan, exe
         consuming(snapshot, plan),
         timeout_sufficient(snapshot, plan),
         rolls_quietly(snapshot, plan),
-        removal_settled(spec, snapshot, plan, executed),
+        removal_settled(snapshot, plan, executed),
         *recommendation_current(plan),
     )
     return (_ready(spec, snapshot, parts), *parts)
@@ -169,9 +166,6 @@ def _shared_ids(snapshot: Snapshot) -> Finding | None:
             f"pods are restarted with the new ids, and the members of the old ids are gone.{silence}",
         )
     return collided(_T.READY, snapshot.collisions[0]) if snapshot.collisions else None
-
-
-# figures
 
 
 def _in_short(t: TimeoutPlan) -> str | None:

@@ -203,13 +203,7 @@ def desired_timeout(
     in_use: TimeoutHysteresis | None,
     now_s: float,
 ) -> DesiredTimeout:
-    """Choose a value from the sources.
-
-    Parameters
-    ----------
-    advice: None while no recommendations are read.
-    in_use: what measured absences have put in use; None: they have not.
-    """
+    """Choose a value from the sources; `advice` and `in_use` (`hysteresis`) are as in `DesiredTimeout`."""
     # Step 1: what is chosen here, by measured absences or the pod template.
     own = _own_choice(spec, workload, heartbeat_ms, absences, in_use, now_s)
 

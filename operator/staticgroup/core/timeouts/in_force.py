@@ -104,7 +104,6 @@ def plan_timeouts(
     Parameters
     ----------
     injection: of the next pods; the session timeout in it does not matter.
-    history: of earlier rounds. now_s: seconds since the Unix epoch.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...core.group import LEAVE_EPOCH, STATIC_MEMBER_AWAY_EPOCH, LeaveCall, LeaveEntry, ReleaseEntry
+from ...core.group import LEAVE_EPOCH, STATIC_MEMBER_AWAY_EPOCH, LeaveCall, LeaveEntry
 from ..wire import Api, Call, element_type, fill
 
 REASON_MAX_CHARS = 255
@@ -61,7 +61,7 @@ def streams_leave(group_id: str, entry: LeaveEntry) -> Call[int]:
     return _leaving(Api.STREAMS_GROUP_HEARTBEAT, group_id, entry, LEAVE_EPOCH)
 
 
-def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT) -> Call[int]:
+def temporary_leave(group_id: str, entry: LeaveEntry, by: LeaveCall = LeaveCall.CONSUMER_HEARTBEAT) -> Call[int]:
     """Let a static member leave for a while, by compare-and-set (consumerGroupLeave and streamsGroupLeave of 4.4).
 
     Its seat, its partitions and its session's timer stay as they are.
@@ -75,7 +75,7 @@ def temporary_leave(group_id: str, entry: ReleaseEntry, by: LeaveCall = LeaveCal
     return _leaving(_HEARTBEATS[by], group_id, entry, STATIC_MEMBER_AWAY_EPOCH)
 
 
-def _leaving(api: Api, group_id: str, entry: LeaveEntry | ReleaseEntry, epoch: int) -> Call[int]:
+def _leaving(api: Api, group_id: str, entry: LeaveEntry, epoch: int) -> Call[int]:
     """Say in a heartbeat that a member leaves, and nothing else; the answer is its error code."""
     _require_both_ids((entry,))
 
@@ -95,7 +95,7 @@ def _leaving(api: Api, group_id: str, entry: LeaveEntry | ReleaseEntry, epoch: i
     return Call(api=api, build=build, read=lambda response, _version: int(response.error_code))
 
 
-def _require_both_ids(entries: Sequence[LeaveEntry | ReleaseEntry]) -> None:
+def _require_both_ids(entries: Sequence[LeaveEntry]) -> None:
     if not entries:
         raise ValueError("a leave of nobody is refused")
     for entry in entries:

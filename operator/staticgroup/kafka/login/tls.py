@@ -41,7 +41,7 @@ def client_context(
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     if certificate_pem and key_pem:
         try:
-            with _private_file(certificate_pem.rstrip() + "\n" + key_pem) as path:
+            with private_file(certificate_pem.rstrip() + "\n" + key_pem) as path:
                 # without a password callback OpenSSL would ask on the terminal
                 context.load_cert_chain(path, password=lambda: "")
         except (ssl.SSLError, ValueError):
@@ -50,7 +50,8 @@ def client_context(
 
 
 @contextmanager
-def _private_file(content: str) -> Iterator[str]:
+def private_file(content: str) -> Iterator[str]:
+    """Give the path of a file with this content, which is gone afterwards."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("tls", os.MFD_CLOEXEC)
         try:

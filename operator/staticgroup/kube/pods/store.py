@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from ...core.evidence.chain import KnownPod
 from ...core.evidence.pod import PodVersion
-from ..problem import KubeProblem
 from ..translate import MalformedObject, pod_version
 from ..transport import Transport
 from .book import Change, IsManaged, NodeOf, PodBook
@@ -346,8 +345,3 @@ class PodStore:
         """Return for how long the quietest stream that may follow its scope has received nothing, in seconds."""
         now_s = self._clock_s()
         return now_s - min((s.received_s for s in self._streams.values() if not s.is_refused), default=now_s)
-
-    @property
-    def problems(self) -> tuple[KubeProblem, ...]:
-        """Why streams cannot follow now; empty when all is well."""
-        return tuple(s.problem for s in self._streams.values() if s.problem is not None)

@@ -5,7 +5,6 @@ entry is a container that may live); a field of the wrong type makes the whole o
 a pod that cannot be read may carry an id that nobody else knows of.
 """
 
-from .advanced_sets import advanced_set_view
 from .deployments import deployment_view
 from .nodes import node_view
 from .pod_sets import pod_set_view
@@ -16,7 +15,6 @@ from .workloads import workload_view
 
 __all__ = [
     "MalformedObject",
-    "advanced_set_view",
     "deployment_view",
     "node_view",
     "pod_set_view",

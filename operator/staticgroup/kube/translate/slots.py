@@ -6,7 +6,6 @@ Sources: operator/slot_waiter/main.go, which reads the same note; fileKeyRef of 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from posixpath import normpath
 from sys import intern
 from typing import Final
@@ -21,15 +20,6 @@ _WAITS: Final = "waits"
 _NONE_YET: Final = "-"
 Files = Mapping[tuple[str, str], str | None]
 """What stands in the files of slots, by volume and key; None: the pod has no slot yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Note:
-    """What the operator's note says to this pod."""
-
-    given: str = ""
-    claimed: str = ""
-    count: int = 0
 
 
 def waits_for_slot(raw: Json) -> bool:
@@ -53,7 +43,7 @@ def files_of(metadata: Json, spec: Json) -> Files:
     """Return what the variables of a pod read from the files of its slots, or will read."""
     found: dict[tuple[str, str], str | None] = {}
     for scope, waiter in _waiters(spec):
-        slot = _note(metadata, scope).given
+        slot, _, _ = _note(metadata, scope)
         arguments = waiter.get("args")
         for argument in arguments if isinstance(arguments, list) else ():
             key, _, template = str(argument).partition("=")
@@ -88,25 +78,25 @@ def _slot(metadata: Json, waiter: Json, scope: str, entry: Json) -> SlotView:
     state = object_of(entry, "state", "status.initContainerStatuses[]")
     entries = objects_of(waiter, "env", "spec.initContainers[]")
     workload = (text_of(e, "value", "env[]") for e in entries if e.get("name") == SLOT_WORKLOAD_VARIABLE)
-    note = _note(metadata, scope)
+    given, claimed, count = _note(metadata, scope)
     return SlotView(
-        scope=scope, workload_name=intern(next(workload, "")), given=note.given, claimed=note.claimed,
-        count=note.count, is_waiting=state.get("running") is not None,
+        scope=scope, workload_name=intern(next(workload, "")), given=given, claimed=claimed, count=count,
+        is_waiting=state.get("running") is not None,
         has_started=state.get("running") is None and state.get("terminated") is not None,
     )
 
 
-def _note(metadata: Json, scope: str) -> _Note:
-    """Read the note; one for another pod, as a copy brings it, says nothing."""
+def _note(metadata: Json, scope: str) -> tuple[str, str, int]:
+    """Return what the note gives this pod, what it claims for it, and its number; one for another pod says nothing."""
     text = object_of(metadata, "annotations", "metadata").get(f"{SLOT_ANNOTATION}-{scope}")
     words = text.split() if isinstance(text, str) else []
     if len(words) < 3 or words[0] != metadata.get("uid"):
-        return _Note()
+        return "", "", 0
     if words[1] == _HAS:
-        return _Note(given=words[2], count=_number(words[3]) if len(words) > 3 else 0)
+        return words[2], "", _number(words[3]) if len(words) > 3 else 0
     if words[1] == _WAITS and len(words) > 3:
-        return _Note(claimed="" if words[3] == _NONE_YET else words[3], count=_number(words[2]))
-    return _Note()
+        return "", "" if words[3] == _NONE_YET else words[3], _number(words[2])
+    return "", "", 0
 
 
 def _number(text: str) -> int:

@@ -20,11 +20,10 @@ _KEPT_ENV: Final = (
 
 def workload_view(raw: object) -> WorkloadView | MalformedObject:
     """Translate a StatefulSet object as the API server sent it, or say which field has the wrong shape."""
-    return translated("StatefulSet", raw, stateful_set)
+    return translated("StatefulSet", raw, _workload_view)
 
 
-def stateful_set(raw: Json) -> WorkloadView:
-    """Return what the fields say that a StatefulSet of OpenKruise has too."""
+def _workload_view(raw: Json) -> WorkloadView:
     metadata, spec, status = (object_of(raw, key, "") for key in ("metadata", "spec", "status"))
     pod_spec = object_of(object_of(spec, "template", "spec"), "spec", "spec.template")
     strategy = object_of(spec, "updateStrategy", "spec")

@@ -5,14 +5,26 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
 from functools import partial
 
 from ...kube.gateway import KubeGateway
 from ...kube.problem import KubeProblem, KubeProblemKind
+from ...kube.transport import MUTATING_POLICIES, VALIDATING_POLICIES
 
 Read = Callable[[], Awaitable[bool | KubeProblem]]
 
 log = logging.getLogger(__name__)
+
+
+class Part(StrEnum):
+    """What may be installed; the webhook is for pods of every kind, the last two are for those of Deployments."""
+
+    POLICY = "policy"
+    WEBHOOK = "webhook"
+    SLOTS_POLICY = "slots policy"
+    FENCE = "fence"
+
 
 CHECK_S = 60.0
 RETRY_S = 2.0
@@ -33,42 +45,27 @@ class Injection:
         self, kube: KubeGateway, *, policy_name: str, webhook_name: str, slots_name: str = "",
         is_outage: Callable[[], bool], on_change: Callable[[], None],
     ) -> None:
-        self._served = dict.fromkeys(("policy", "webhook"), False)
-        self._reads: dict[str, Read] = {
-            "policy": partial(kube.has_policy, policy_name), "webhook": partial(kube.has_webhook, webhook_name)
+        self._served: dict[Part, bool] = {}
+        self._reads: dict[Part, Read] = {
+            Part.POLICY: partial(kube.has_policy, MUTATING_POLICIES, policy_name),
+            Part.WEBHOOK: partial(kube.has_webhook, webhook_name),
         }
         if slots_name:
-            self._reads["slots policy"] = partial(kube.has_policy, slots_name)
-            self._reads["fence"] = partial(kube.has_fence, slots_name)
+            self._reads[Part.SLOTS_POLICY] = partial(kube.has_policy, MUTATING_POLICIES, slots_name)
+            self._reads[Part.FENCE] = partial(kube.has_policy, VALIDATING_POLICIES, slots_name)
         self._is_outage, self._on_change = is_outage, on_change
         self._known = asyncio.Event()
         self._logged: dict[str, str] = {}
 
-    @property
-    def policy_served(self) -> bool:
-        """Whether the admission policy is there."""
-        return self._served["policy"]
-
-    @property
-    def webhook_served(self) -> bool:
-        """Whether the webhook is there, which serves pods of Deployments too."""
-        return self._served["webhook"]
-
-    @property
-    def slots_policy_served(self) -> bool:
-        """Whether the policy for pods of Deployments is there."""
-        return self._served.get("slots policy", False)
-
-    @property
-    def fence_served(self) -> bool:
-        """Whether the fence is there, without which no note may be written into a pod."""
-        return self._served.get("fence", False)
+    def serves(self, part: Part) -> bool:
+        """Return whether a part is there, as far as is known."""
+        return self._served.get(part, False)
 
     async def wait_known(self) -> None:
         """Return once the API server has said what is there, or that it may not be asked."""
         await self._known.wait()
 
-    async def read(self) -> dict[str, KubeProblem]:
+    async def read(self) -> dict[Part, KubeProblem]:
         """Ask once; what cannot be read stays as it was known, and is returned with why."""
         answers = {what: await read() for what, read in self._reads.items()}
         self._served |= {what: a for what, a in answers.items() if not isinstance(a, KubeProblem)}
@@ -88,10 +85,11 @@ class Injection:
 
     def _is_whole(self) -> bool:
         """Return whether pods of every kind that is served are injected into."""
-        for_slots = self.fence_served and (self.slots_policy_served or self.webhook_served)
-        return (self.policy_served or self.webhook_served) and (for_slots or "fence" not in self._reads)
+        is_policy, is_webhook, is_slots_policy, is_fence = map(self.serves, Part)
+        is_for_slots = is_fence and (is_slots_policy or is_webhook)
+        return (is_policy or is_webhook) and (is_for_slots or Part.FENCE not in self._reads)
 
-    def _tell(self, problems: Mapping[str, KubeProblem]) -> None:
+    def _tell(self, problems: Mapping[Part, KubeProblem]) -> None:
         for what, problem in problems.items():
             if problem.message != self._logged.get(what) and not self._is_outage():
                 log.warning("injection %s cannot be read", what, extra={"problem": problem.message})

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ...kube.problem import KubeProblem, KubeProblemKind
-from ...kube.webhook_objects import Configured, StoredEntries, WebhookObjects
+from ...kube.webhook_objects import Bundles, StoredEntries, WebhookObjects
 from . import certificates
 from .certificates import CERTIFICATE, KEY
 
@@ -77,11 +77,11 @@ class Keeper:
     async def _renewed(self, stored: StoredEntries) -> StoredEntries | None:
         """Publish and renew what is due; returns the new version of the Secret where one was written."""
         known = certificates.parsed(stored.entries)
-        configured = await self.objects.read_configured()
-        if configured is None or isinstance(configured, KubeProblem):
-            self._problem = "no MutatingWebhookConfiguration is installed" if configured is None else configured.message
-            configured = Configured(bundles={})
-        trusted_for_s = self._trusted_for_s(known.bundle(), configured) if known is not None else 0.0
+        published = await self.objects.read_bundles()
+        if published is None or isinstance(published, KubeProblem):
+            self._problem = "no MutatingWebhookConfiguration is installed" if published is None else published.message
+            published = {}
+        trusted_for_s = self._trusted_for_s(known.bundle(), published) if known is not None else 0.0
         wanted = certificates.due(known, self.names, now_s=self.now_s(), trusted_for_s=trusted_for_s)
         written: StoredEntries | None = None
         if wanted is not None:
@@ -92,16 +92,16 @@ class Keeper:
                 return None
             log.info("webhook certificates renewed", extra={"authorities": len(wanted.authorities)})
             written, known = StoredEntries(entries=wanted.entries(), resource_version=""), wanted
-        if known is not None and configured.bundles and not configured.trusts(known.bundle()):
-            problem = await self.objects.write_bundle(known.bundle(), configured)
+        if known is not None and set(published.values()) - {known.bundle()}:
+            problem = await self.objects.write_bundle(known.bundle(), published)
             if problem is not None:
                 self._problem = problem.message
         return written
 
-    def _trusted_for_s(self, bundle: bytes, configured: Configured) -> float:
+    def _trusted_for_s(self, bundle: bytes, published: Bundles) -> float:
         """Return for how long a bundle has been seen published without a break, seconds."""
         now_s = self.monotonic_s()
-        if not configured.trusts(bundle):
+        if set(published.values()) != {bundle}:
             self._trusted = None
             return 0.0
         if self._trusted is None or self._trusted[0] != bundle:

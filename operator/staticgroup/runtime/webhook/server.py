@@ -6,7 +6,6 @@ The certificate is replaced in the context that the server listens with, so late
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import Counter, Histogram
 
+from ...kafka.login.tls import private_file
 from ...kube.decoding import decoded
 from ..process.health import HealthServer
 from ..process.metrics import new_registry
@@ -87,17 +87,13 @@ class WebhookServer:
 
     def show(self, certificate: bytes, key: bytes) -> None:
         """Show a certificate from the next connection on; raises ValueError or OSError when it does not fit its key."""
-        descriptor = os.memfd_create("certificate")  # OpenSSL reads files only, and no key should lie on a disk
         try:
-            os.write(descriptor, certificate + b"\n" + key)
-            path = f"/proc/self/fd/{descriptor}"
-            # Tried in another context first: one that refuses a key has taken the certificate already.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
-            self.context.load_cert_chain(path)
+            with private_file(f"{certificate.decode()}\n{key.decode()}") as path:
+                # Tried in another context first: one that refuses a key has taken the certificate already.
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(path)
+                self.context.load_cert_chain(path)
         except ssl.SSLError as error:
             raise ValueError("certificate and key do not fit") from error
-        finally:
-            os.close(descriptor)
 
     async def _mutate(self, request: web.Request) -> web.Response:
         began_s = time.monotonic()

@@ -121,7 +121,7 @@ async def test_namespace_that_may_not_be_followed_any_more_holds_nobody_else_up(
         await eventually(lambda: len(server.watches) == 2)
         server.forbidden_paths.add(TEAM_PODS)
         server.break_watches()
-        await eventually(lambda: world.store.problems)
+        await eventually(lambda: world.problems)
         server.tick()
         assert await world.store.barrier("shop", server.resource_version)
         assert await world.store.reach_present("shop")
@@ -132,7 +132,7 @@ async def test_namespace_that_may_not_be_followed_any_more_holds_nobody_else_up(
         await world.store.barrier("shop", server.resource_version)
         assert world.store.age_s() < 1_000, "and no probe ends the process over it"
         server.forbidden_paths.clear()
-        await eventually(lambda: not world.store.problems)
+        await eventually(lambda: not world.problems)
         assert await world.store.reach_present("team")
 
 
@@ -150,7 +150,7 @@ async def test_namespace_that_is_only_not_answered_for_is_waited_for(server: Fak
         await eventually(lambda: len(server.watches) == 2)
         server.failing_paths.add(TEAM_PODS)
         server.break_watches()
-        await eventually(lambda: world.store.problems)
+        await eventually(lambda: world.problems)
         server.put(pod(uid="copy", namespace="team"))
         assert not await world.store.barrier("shop", server.resource_version)
         server.failing_paths.clear()

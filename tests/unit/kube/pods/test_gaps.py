@@ -119,8 +119,8 @@ async def test_api_server_that_is_away_is_no_gap_and_age_grows(server: FakeApiSe
         before = world.watch()
         server.failing_status = 503
         server.break_watches()
-        await eventually(lambda: world.store.problems)
-        assert world.store.problems[0].status == 503
+        await eventually(lambda: world.problems)
+        assert world.problems[0].status == 503
         assert world.store.age_s() > 0
         server.failing_status = 0
         server.put(pod())

@@ -13,6 +13,7 @@ from staticgroup.kube.pages import PageLimit
 from staticgroup.kube.pods.book import GONE_MAX
 from staticgroup.kube.pods.position import ScopePosition, WatchPosition
 from staticgroup.kube.pods.store import PodStore, PodStoreHooks
+from staticgroup.kube.problem import KubeProblem
 from staticgroup.kube.transport import connect
 from support.fake_apiserver import FakeApiServer
 from support.narrowing import some
@@ -39,6 +40,11 @@ class WatchedStore:
     def watch(self, namespace: str = "shop") -> str:
         """Return the name of the watch; "" while it is not whole."""
         return self.store.watch(namespace)
+
+    @property
+    def problems(self) -> tuple[KubeProblem, ...]:
+        """Why streams cannot follow now; empty when all is well."""
+        return tuple(s.problem for s in self.store._streams.values() if s.problem is not None)
 
     def stored(self, scope: str = "", *, unstored_since_s: float | None = None) -> ScopePosition:
         """Return what the Lease would say now."""

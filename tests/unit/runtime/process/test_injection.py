@@ -4,7 +4,8 @@ import pytest
 
 from staticgroup.kube.gateway import KubeGateway
 from staticgroup.kube.problem import KubeProblem, KubeProblemKind
-from staticgroup.runtime.process.injection import Injection
+from staticgroup.kube.transport import MUTATING_POLICIES, Resource
+from staticgroup.runtime.process.injection import Injection, Part
 
 SILENT = KubeProblem(
     kind=KubeProblemKind.UNAVAILABLE, verb="get", resource="policies", namespace="", status=503, message="away"
@@ -21,11 +22,8 @@ class Answers(KubeGateway):
         self.asked.append(what)
         return self.answers.get(what, False)
 
-    async def has_policy(self, name: str) -> bool | KubeProblem:
-        return await self._answer(f"policy_{name}")
-
-    async def has_fence(self, name: str) -> bool | KubeProblem:
-        return await self._answer(f"fence_{name}")
+    async def has_policy(self, resource: Resource, name: str) -> bool | KubeProblem:
+        return await self._answer(f"{'policy' if resource is MUTATING_POLICIES else 'fence'}_{name}")
 
     async def has_webhook(self, name: str) -> bool | KubeProblem:
         return await self._answer(f"webhook_{name}")
@@ -41,11 +39,9 @@ def injection(kube: Answers, slots_name: str = "slots") -> Injection:
 async def test_each_of_the_four_is_read_by_its_name() -> None:
     kube = Answers(policy_inject=True, policy_slots=True, fence_slots=True)
     known = injection(kube)
-    assert not known.slots_policy_served
-    assert not known.fence_served
+    assert [part for part in Part if known.serves(part)] == []
     assert await known.read() == {}
-    assert (known.policy_served, known.webhook_served) == (True, False)
-    assert (known.slots_policy_served, known.fence_served) == (True, True)
+    assert [part for part in Part if known.serves(part)] == [Part.POLICY, Part.SLOTS_POLICY, Part.FENCE]
 
 
 async def test_without_deployments_nothing_of_slots_is_asked_for() -> None:
@@ -53,7 +49,7 @@ async def test_without_deployments_nothing_of_slots_is_asked_for() -> None:
     kube = Answers(policy_inject=True, policy_slots=True, fence_slots=True)
     known = injection(kube, slots_name="")
     assert await known.read() == {}
-    assert (known.slots_policy_served, known.fence_served) == (False, False)
+    assert [part for part in Part if known.serves(part)] == [Part.POLICY]
     assert kube.asked == ["policy_inject", "webhook_inject"]
 
 
@@ -63,7 +59,7 @@ async def test_what_cannot_be_read_stays_as_it_was_known() -> None:
     await known.read()
     kube.answers |= {"fence_slots": SILENT, "policy_slots": False}
     assert await known.read() == {"fence": SILENT}
-    assert (known.slots_policy_served, known.fence_served) == (False, True)
+    assert [part for part in Part if known.serves(part)] == [Part.POLICY, Part.FENCE]
 
 
 @pytest.mark.parametrize(

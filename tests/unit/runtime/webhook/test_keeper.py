@@ -1,12 +1,12 @@
 """Two replicas keep one Secret: each renewal counts once, and both show it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from staticgroup.kube.problem import KubeProblem, problem_of
-from staticgroup.kube.webhook_objects import Configured, StoredEntries
+from staticgroup.kube.webhook_objects import Bundles, StoredEntries
 from staticgroup.runtime.webhook.certificates import CERTIFICATE, KEY
 from staticgroup.runtime.webhook.keeper import Keeper
 from support.trust import is_trusted
@@ -40,12 +40,12 @@ class Objects:
         self.entries, self.version, self.writes = dict(entries), self.version + 1, self.writes + 1
         return None
 
-    async def read_configured(self) -> Configured | KubeProblem | None:
-        return Configured(bundles=self.bundles) if self.bundles is not None else None
+    async def read_bundles(self) -> Bundles | KubeProblem | None:
+        return self.bundles
 
-    async def write_bundle(self, bundle: bytes, configured: Configured) -> KubeProblem | None:
+    async def write_bundle(self, bundle: bytes, names: Iterable[str]) -> KubeProblem | None:
         assert self.bundles is not None
-        self.bundles = dict.fromkeys(configured.bundles, bundle)
+        self.bundles = dict.fromkeys(names, bundle)
         return None
 
 

@@ -136,16 +136,6 @@ async def test_a_pod_of_a_strimzi_pod_set_gets_its_own_by_its_name_alone() -> No
     assert names_in(patch) == ["db-2.3fa9c1d2"]
 
 
-@pytest.mark.parametrize("served_by", ["apps/v1", "apps.kruise.io/v1beta1"])
-async def test_the_api_of_its_owner_tells_which_statefulset_a_pod_belongs_to(served_by: str) -> None:
-    """Kubernetes and OpenKruise have a StatefulSet each, and both label their pods with the ordinal."""
-    owner = {"apiVersion": served_by, "kind": "StatefulSet", "name": "db", "uid": "u", "controller": True}
-    for named in ("apps/v1", "apps.kruise.io/v1beta1"):
-        one = group(spec={"workloadRef": {"apiVersion": named, "kind": "StatefulSet", "name": "db"}})
-        _, outcome = await ask(review(pod(ownerReferences=[owner])), [one])
-        assert (outcome is Outcome.INJECTED) is (named == served_by)
-
-
 async def test_a_static_group_of_a_kind_that_this_release_does_not_know_takes_no_id_from_others() -> None:
     patch, outcome = await ask(review(pod()), [group("a", spec={"workloadRef": {"kind": "Later", "name": "db"}}), group("b")])
     assert outcome is Outcome.INJECTED
