@@ -292,7 +292,7 @@ async def test_a_pod_that_does_not_begin_hears_of_its_slot_again() -> None:
         world.now_s += 2.1
         await world.look()
         said = world.slots_said()
-    assert said == [f"has {slot} {n}" for n in range(2, 6)]
+    assert said == [f"has {slot} {n}" for n in range(2, 9)]
     world.begin("new-1")
     world.clear_notes()
     await world.minutes(2)

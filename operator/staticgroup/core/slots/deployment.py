@@ -29,8 +29,8 @@ LATE_S: Final = 30.0
 BEAT_S: Final = 10.0
 """A pod that waits hears anew so often; after 30 s without a word it starts without a slot."""
 AGAIN_S: Final = 2.0
-"""A pod that has not begun so long after it was given a slot hears of it again, as its kubelet may have missed it, and
-then each time after twice as long."""
+"""A pod that has not begun so long after it was given a slot hears of it again, as its kubelet may have missed it, then
+ever more rarely: each time after half of the time that has passed."""
 AGAIN_FOR_S: Final = 60.0
 """But not for longer: by then it has started without, or nobody there reads notes."""
 WAIT_MAX_S: Final = 300.0
@@ -198,7 +198,7 @@ def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: floa
             continue
         if now_s - shown.changed_s >= AGAIN_FOR_S:
             continue
-        due_s = shown.noted_s + max(AGAIN_S, shown.noted_s - shown.changed_s)
+        due_s = shown.noted_s + max(AGAIN_S, (shown.noted_s - shown.changed_s) / 2)
         if now_s >= due_s:
             notes.append(_note(pod, shown, Step.GIVE, shown.given, None))
         waits.append(max(0.1, due_s - now_s))
