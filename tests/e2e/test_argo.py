@@ -144,7 +144,7 @@ def test_steps_with_a_surge_cost_two_rebalances_each_at_most(new_play: NewPlay) 
         assert_paid(game, seen, began_ms)
 
 
-def test_two_colours_cost_two_rebalances(new_play: NewPlay) -> None:
+def test_two_colours_cost_two_or_three_rebalances(new_play: NewPlay) -> None:
     game, session = opened(new_play, kind=ArgoPlay)
     costs = []
     game.stage.apply(game.service())
@@ -157,7 +157,7 @@ def test_two_colours_cost_two_rebalances(new_play: NewPlay) -> None:
             game.await_joined(PODS)
             costs.append(game.rebalances(at_ms))
         record("rolls of an Argo Rollout, blue-green", rolls=ROLLS, pods=PODS, rebalances=costs)
-        assert costs == [2] * ROLLS
+        assert {2, 3} >= set(costs), "one or two as the others join, and one as these leave"
         assert members_min(seen.consumers.voices(), began_ms) >= PODS
         assert len(game.removals(began_ms)) == PODS * ROLLS
         assert_paid(game, seen, began_ms)

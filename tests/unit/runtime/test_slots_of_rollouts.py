@@ -111,5 +111,5 @@ async def test_what_a_roll_costs_is_said_with_the_field_that_decides_it() -> Non
     await world.up()
     (said,) = [each for each in world.status.conditions if each.type == "RollsQuietly"]
     assert (said.status, said.reason) == ("False", "SurgeNeedsSlot")
-    assert "Each step of a roll costs up to 2 rebalances, because by the strategy of Rollout web a pod starts" in said.message
+    assert "Each step of a roll costs up to 3 rebalances, because by the strategy of Rollout web a pod starts" in said.message
     assert "set spec.strategy.canary of the Rollout to maxUnavailable 1 and maxSurge 0" in said.message

@@ -32,7 +32,7 @@ def slots_pass_on(snapshot: Snapshot) -> Finding | None:
     unavailable = f"maxUnavailable of {name} is 0 ({rollout.max_unavailable_text} of {view.replicas}, rounded down), so"
     cost, which = "Each roll costs 2 rebalances", unavailable
     if rollout.begins_beside:
-        cost, which = "Each step of a roll costs up to 2 rebalances", f"by the strategy of {name}"
+        cost, which = "Each step of a roll costs up to 3 rebalances", f"by the strategy of {name}"
     return Finding(
         kind=ConditionType.ROLLS_QUIETLY,
         reason=Reason.SURGE_NEEDS_SLOT,
