@@ -64,8 +64,11 @@ def read_file(file: str, stdin: str, run: Run) -> tuple[Json, Services]:
 
 
 def as_yaml(objects: Sequence[Json], run: Run) -> str:
-    """Return objects as the text of one file; raises Refused where kubectl cannot be run."""
-    return "---\n".join(_by_kubectl("yaml", "-", json.dumps(each), run) for each in objects)
+    """Return objects as the text of one file, in JSON, which is YAML too, where kubectl cannot be run."""
+    try:
+        return "---\n".join(_by_kubectl("yaml", "-", json.dumps(each), run) for each in objects)
+    except Refused:
+        return "---\n".join(json.dumps(each, indent=2, ensure_ascii=False) + "\n" for each in objects)
 
 
 def _by_kubectl(output: str, file: str, stdin: str, run: Run) -> str:

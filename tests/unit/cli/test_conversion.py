@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from staticgroup.cli import command_line
+from staticgroup.cli import command_line, conversion
+from staticgroup.cli.api_server import Refused
 
 from .fake_kubectl import REFUSED, FakeKubectl, Json
 from .statuses import call
@@ -222,3 +223,14 @@ def test_a_file_without_one_deployment_is_refused(
     printed = capsys.readouterr()
     assert (printed.out, refusal in printed.err) == ("", True)
 
+
+def test_where_there_is_no_kubectl_the_objects_are_json_which_is_yaml_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the operator's pod, whose account reads the Deployment."""
+    with_kubectl, _ = converted(monkeypatch, capsys, deployment())
+
+    def run(command: Any, stdin: str) -> tuple[int, str, str]:
+        raise Refused(f"{command[0]} is not on the PATH")
+
+    assert list(yaml.safe_load_all(conversion.as_yaml(with_kubectl, run))) == with_kubectl
