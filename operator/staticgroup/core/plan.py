@@ -87,7 +87,7 @@ class Plan:
     pods_without_id: pods that run without the id of their ordinal, known whether or not the group could be read.
     load: what the workers of a Connect cluster hold; None of other groups, and where it is not known.
     topics: topics that nobody reads, and whether the group is rebalanced for them.
-    slots: what the next notes for the pods of a Deployment say.
+    slots: what the pods of a Deployment wait for, which `Reconciler.hand_out` gives them.
     is_stuck: the group has been rebalancing for longer than that takes.
     suffix: foreign members that hold an id of ours but for what their client appends; None when there are none.
     own_ids: foreign members that are of our pods, under ids of the application's own; None when there are none.
@@ -213,8 +213,11 @@ def decide(spec: StaticGroupSpec, snapshot: Snapshot, found: Survey, now_s: floa
     base = replace(base, naming=naming, pods_without_id=pods_without_id(naming, expected, snapshot.pods))
     has_slots = snapshot.workload is not None and snapshot.workload.rollout is not None
     if has_slots and issuance.injection.verdict is InjectionVerdict.ACTIVE:
-        slots = plan_slots(snapshot, found.history.members, naming, now_s)
-        base = replace(base, slots=slots, requeue_after_s=slots.requeue_after_s or STEADY_REQUEUE_S)
+        slots = plan_slots(
+            snapshot.workload, snapshot.known, found.history.members, naming, now_s,
+            scope=snapshot.scope, watch=snapshot.watch, watch_no=snapshot.watch_no,
+        )  # fmt: skip
+        base = replace(base, slots=slots, requeue_after_s=ACTIVE_REQUEUE_S if slots.waiting else STEADY_REQUEUE_S)
     if found.table is None or isinstance(group, KafkaProblem):
         return base
 

@@ -21,18 +21,19 @@ from .connections.connections import Connections
 from .connections.reporter import ConnectionReporter
 from .connections.topic_sizes import TopicSizes
 from .executor import Executor
-from .fleet import Sinks, journal_of, recommendations_of
 from .gather import Gatherer
+from .hand_outs import HandOuts
 from .listener import Listener
 from .memory.memory import Memories
 from .narrator import Narrator
+from .process.fleet import Sinks, journal_of, recommendations_of
 from .process.informers import Informers
 from .process.injection import Injection
 from .process.metrics import Metrics
 from .process.settings import Settings
 from .reconciler import Reconciler
 from .stores import Stores
-from .work_queue import WorkQueue
+from .work_queue import Key, WorkQueue
 
 CONNECTION_CONCURRENCY = 16
 """KafkaConnections that are probed at once."""
@@ -149,9 +150,17 @@ class Assembly:
             now_s=sources.now_s,
             docs_url=self.settings.docs_url,
         )
-        self.queue, self.connection_queue = self._queues()
+        self.hand_outs = HandOuts(
+            gatherer=self.reconciler.gatherer,
+            stores=self.stores,
+            memories=self.reconciler.memories,
+            executor=self.reconciler.executor,
+            may_write=self._may_write,
+            force_observe=settings.force_observe,
+        )
+        self.queue, self.slot_queue, self.connection_queue = self._queues()
 
-    def _queues(self) -> tuple[WorkQueue, WorkQueue]:
+    def _queues(self) -> tuple[WorkQueue, WorkQueue, WorkQueue]:
         """Make the queues of one term: what an earlier term wanted is not done in a later one."""
         return (
             WorkQueue(
@@ -160,6 +169,11 @@ class Assembly:
                 lane_of=self.stores.lane_of,
                 deadline_s=self.settings.round_deadline_s,
                 on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
+            ),
+            WorkQueue(
+                self.hand_outs.hand_out,
+                concurrency=self.settings.concurrency,
+                deadline_s=self.settings.round_deadline_s,
             ),
             WorkQueue(
                 self.connection_reporter.reconcile,
@@ -219,6 +233,7 @@ class Assembly:
             now_s=sources.now_s,
             monotonic_s=sources.monotonic_s,
             force_observe=self.settings.force_observe,
+            ask_hand_out=self._ask_hand_out,
             docs_url=self.settings.docs_url,
             group_poll_s=self.settings.group_poll_s,
             journal=self.journal,
@@ -240,6 +255,11 @@ class Assembly:
         if not self.is_active:
             return None
         return self.pods.lease_position(self.reconciler.memories.unstored_since_s(self._term_began_s))
+
+    def _ask_hand_out(self, key: Key) -> None:
+        group = self.stores.groups.get(key)
+        if group is not None and group.spec.workload_ref.known_kind.has_slots:
+            self.slot_queue.add(key)
 
     def _outage_ended(self) -> None:
         """Look at everything at once when the API server is back: what waits for its next try need not."""

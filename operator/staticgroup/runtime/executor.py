@@ -73,15 +73,14 @@ class Executor:
             executed, decided = await self._rebalance(group, settings, decided.topics.action, executed, decided, memory)
         return executed, decided
 
-    async def hand_out(self, group: StaticGroup, spec: StaticGroupSpec, notes: Sequence[SlotNote]) -> bool:
+    async def hand_out(self, group: StaticGroup, notes: Sequence[SlotNote]) -> tuple[list[SlotNote], bool]:
         """Write the notes for pods of a Deployment.
 
         Returns
         -------
-        False when one is worth another try soon: its pod is another version by now, or the API server was away.
+        Those that were written; and True when another is worth a try soon: its pod is another version by now, or the
+        API server was away.
         """
-        if spec.mode is not Mode.MANAGE:
-            return True
         written: list[SlotNote] = []
         problems: list[KubeProblem] = []
         for first in range(0, len(notes), NOTES_AT_ONCE):
@@ -92,7 +91,7 @@ class Executor:
             written += [note for note, problem in zip(some, answers, strict=True) if problem is None]
             problems += [problem for problem in answers if problem is not None]
         await self.narrator.notes(group, written, problems, self.now_s())
-        return not any(problem.kind in _PASSING for problem in problems)
+        return written, any(problem.kind in _PASSING for problem in problems)
 
     async def _rebalance(
         self, group: StaticGroup, settings: ConnectionSettings, action: Rebalance, executed: Executed, decided: Plan,

@@ -17,7 +17,7 @@ from ..kube.problem import KubeProblem
 from ..kube.translate import MalformedObject, workload_view
 from .connections.connections import Connections
 from .connections.reporter import ConnectionReporter
-from .fleet import JournalPort
+from .process.fleet import JournalPort
 from .process.metrics import Metrics
 from .reconciler import Reconciler
 from .stores import Stores, uid_of
@@ -41,6 +41,7 @@ class Parts(Protocol):
     reconciler: Reconciler
     connection_reporter: ConnectionReporter
     queue: WorkQueue
+    slot_queue: WorkQueue
     connection_queue: WorkQueue
     journal: JournalPort | None
 
@@ -78,6 +79,7 @@ class Listener:
             if not self._stores.drop_group(key, uid_of(raw)):
                 return
             self._parts.queue.forget(key)
+            self._parts.slot_queue.forget(key)
             self._parts.reconciler.forget(key)
         else:
             is_due = self._stores.put_group(key, raw)
@@ -151,11 +153,17 @@ class Listener:
         # A pod that waits has heard nothing yet, or its claim, which the watch has shown, may be fulfilled.
         waits = (slot for slot in pod.slots if slot.is_waiting and not slot.given)
         is_urgent = any(slot.claimed or not slot.count for slot in waits)
-        self._request_rounds(self._groups_of_pod(pod), at_once=is_urgent)
+        self._request_rounds(self._groups_of_pod(pod))
+        self._request_hand_outs(pod, at_once=is_urgent)
 
     def _pod_ended(self, pod: KnownPod) -> None:
         """Ask for a round at once: a pod's object proves its end better than its absence, and it may soon be back."""
         self._request_rounds(self._groups_of_pod(pod), at_once=True)
+        self._request_hand_outs(pod, at_once=True)
+
+    def _request_hand_outs(self, pod: KnownPod, *, at_once: bool) -> None:
+        for key in sorted(self._groups_of_pod(pod)) if pod.slots and self._parts.is_active else ():
+            (self._parts.slot_queue.add if at_once else self._parts.slot_queue.add_soon)(key)
 
     def _groups_of_pod(self, pod: KnownPod) -> frozenset[Key]:
         names = {pod.owner_name, pod.workload_name}

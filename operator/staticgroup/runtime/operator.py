@@ -89,6 +89,7 @@ class Operator(Assembly):
             finally:
                 self.is_active = False
                 await self.queue.stop()
+                await self.slot_queue.stop()
                 await self.connection_queue.stop()
                 self.metrics.forget_all()
 
@@ -108,8 +109,9 @@ class Operator(Assembly):
         self._resumed = stored or WatchPosition({})  # from now on there is one to be deleted
         self.reconciler.forget_all()
         self.connection_reporter.forget_all()
-        self.queue, self.connection_queue = self._queues()
+        self.queue, self.slot_queue, self.connection_queue = self._queues()
         self.queue.start()
+        self.slot_queue.start()
         self.connection_queue.start()
         self._term_began_s = self.sources.monotonic_s()
         self.is_active = True

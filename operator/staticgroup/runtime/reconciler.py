@@ -26,12 +26,12 @@ from ..core.status.memory import history_from, wire_members, with_memory
 from ..core.status.projection import project, suspended_conditions
 from .connections.connections import may_be_exclusive
 from .executor import Executor
-from .fleet import JournalPort
 from .gather import Described, Gatherer
 from .memory.memory import RACE_REQUEUE_S, Memories, Memory, Revision
 from .memory.pace import CachedPlan, PlanInputs, cached_plan
 from .memory.returns import Returns
 from .narrator import Narrator
+from .process.fleet import JournalPort
 from .process.metrics import Metrics
 from .stores import Stores
 from .work_queue import Key, Result
@@ -48,6 +48,7 @@ class Reconciler:
     may_write: True while this replica holds the Lease (or leader election is off); asked right before each write.
     now_s: seconds since the Unix epoch. monotonic_s: a clock that never goes back.
     force_observe: plan and report only, whatever the spec says.
+    ask_hand_out: called with the key of each round, once its memory is read and when it has ended.
     docs_url: where the site of docs/ is read; "" for nowhere.
     """
 
@@ -61,6 +62,7 @@ class Reconciler:
     now_s: Callable[[], float]
     monotonic_s: Callable[[], float]
     force_observe: bool = False
+    ask_hand_out: Callable[[Key], None] = lambda key: None
     docs_url: str = ""
     group_poll_s: float = 30.0
     journal: JournalPort | None = None
@@ -91,6 +93,7 @@ class Reconciler:
         if memory is None:
             return Result(failed=True)
         memory.spec = group.spec
+        self.ask_hand_out(key)
         if memory.is_unfinished:
             # Slow brokers may cut each round, and the watch's position waits until the status shows all suspects.
             revision, remembered = self._revision(memory), await self._looked(group, memory)
@@ -102,6 +105,7 @@ class Reconciler:
         else:
             result = await self._round(key, group, memory, started_s)
         memory.is_unfinished = False
+        self.ask_hand_out(key)
         return result
 
     async def _round(self, key: Key, group: StaticGroup, memory: Memory, started_s: float) -> Result:
@@ -116,8 +120,6 @@ class Reconciler:
             memory.history = last.inputs.history  # the same, by which the next look knows it
             return self._skip_plan(key, memory, revision, last, began_s, started_s)
         decided = self._decided(key, spec, snapshot, found, memory, began_s)
-        notes = decided.slots.notes
-        are_written = not notes or await self.executor.hand_out(group, spec, notes)
         executed, decided = await self.executor.execute(group, spec, decided, memory)
         memory.history = decided.history
         if self.journal is not None:
@@ -135,7 +137,7 @@ class Reconciler:
         self.metrics.rounds.labels("done" if (written or is_late) and not is_unread else "failed").inc()
         retry = LeaveOutcome.FENCED in executed.outcomes or LeaveOutcome.RETRY in executed.outcomes
         waits = (decided.requeue_after_s, self.group_poll_s, self.returns.requeue_after_s(key) or self.group_poll_s)
-        requeue_after_s = RACE_REQUEUE_S if retry or not are_written else min(waits)
+        requeue_after_s = RACE_REQUEUE_S if retry else min(waits)
         if written:
             return Result(requeue_after_s=requeue_after_s, failed=is_unread)
         return self._unwritten(memory, math.inf if is_unread else requeue_after_s)

@@ -157,8 +157,11 @@ def _collisions(stores: Stores, key: Key, mine: StaticGroup) -> tuple[Obstacle, 
         return ()
     workload = stores.workloads.get(workload_key(key[0], ref.kind, ref.name))
     containers = workload.containers if workload is not None else ()
+    by_slot = mine.spec.workload_ref.known_kind.has_slots
     found = (
-        collision(mine.spec.client, stores.groups[k].spec.client, other="/".join(k), containers=containers)
+        collision(
+            mine.spec.client, stores.groups[k].spec.client, other="/".join(k), containers=containers, has_slots=by_slot
+        )
         for k in others
         if not _makes_the_same_ids(mine, stores.groups[k])
     )

@@ -72,17 +72,24 @@ class NoteWatch:
     _last: dict[str, str] = field(default_factory=dict)
 
     async def run(self, resource_version: str) -> None:
-        """Follow until cancelled."""
-        async for event in self.api.watch(self.path, resource_version):
-            metadata = event["object"].get("metadata", {})
-            note = metadata.get("annotations", {}).get(self.annotation, "")
-            if event["type"] not in ("ADDED", "MODIFIED") or not note or self._last.get(metadata["uid"]) == note:
-                continue
-            self._last[metadata["uid"]] = note
-            self.count += 1
-            _, verb, slot, *_ = note.split()
-            if verb == "has":
-                self.given.setdefault(metadata["uid"], (slot, time.monotonic()))
+        """Follow until cancelled; the API server ends a watch whose events are not read as fast as they come."""
+        while True:
+            async for event in self.api.watch(self.path, resource_version):
+                if event["type"] == "ERROR":
+                    raise RuntimeError(f"the watch of notes broke: {event['object']}")
+                resource_version = event["object"]["metadata"]["resourceVersion"]
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    self._take(event["object"]["metadata"])
+
+    def _take(self, metadata: Json) -> None:
+        note = metadata.get("annotations", {}).get(self.annotation, "")
+        if not note or self._last.get(metadata["uid"]) == note:
+            return
+        self._last[metadata["uid"]] = note
+        self.count += 1
+        _, verb, slot, *_ = note.split()
+        if verb == "has":
+            self.given.setdefault(metadata["uid"], (slot, time.monotonic()))
 
 
 @dataclass(slots=True)

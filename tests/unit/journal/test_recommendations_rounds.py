@@ -13,7 +13,7 @@ from journal.recommendations.reader import DirectorySource, HttpSource, Recommen
 from staticgroup.api.reasons import Reason
 from staticgroup.cli.operator.snapshot_file import SnapshotFile, read_snapshot_file, write_snapshot_file
 from staticgroup.core.plan import plan
-from staticgroup.runtime.fleet import recommendations_of
+from staticgroup.runtime.process.fleet import recommendations_of
 from staticgroup.runtime.process.metrics import Metrics
 from staticgroup.runtime.process.settings import Settings
 from support.recommendations import CLUSTER_ID, advice, recommendation

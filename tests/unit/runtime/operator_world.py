@@ -18,6 +18,7 @@ from staticgroup.runtime.connections.connections import Connections
 from staticgroup.runtime.connections.reporter import ConnectionReporter
 from staticgroup.runtime.executor import Executor
 from staticgroup.runtime.gather import Gatherer
+from staticgroup.runtime.hand_outs import HandOuts
 from staticgroup.runtime.memory.memory import Memories
 from staticgroup.runtime.narrator import Narrator
 from staticgroup.runtime.process.metrics import Metrics
@@ -139,6 +140,10 @@ class OperatorWorld:
             still_holds=self.still_holds,
             monotonic_s=lambda: self.now_s - self.stepped_s,
         )
+        self.hand_outs = HandOuts(
+            gatherer=gatherer, stores=self.stores, memories=memories, executor=executor,
+            may_write=lambda: self.is_holder, force_observe=self.force_observe,
+        )  # fmt: skip
         return Reconciler(
             gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,
             metrics=metrics, may_write=lambda: self.is_holder, now_s=lambda: self.now_s,
@@ -238,13 +243,15 @@ class OperatorWorld:
         return await self.look()
 
     async def look(self) -> Result:
-        """Run one round that only its time has come for."""
+        """Run one round that only its time has come for, and hand out what is due then; returns which comes first."""
         self.journal.clear()
         reached = self.pods.at
         result = await self.reconciler.reconcile(KEY)
+        handed = await self.hand_outs.hand_out(KEY)
         if self.reconciler.memories.unstored_since_s(0.0) is None:
             self.position = reached
-        return result
+        waits = [each.requeue_after_s for each in (result, handed) if each.requeue_after_s is not None]
+        return Result(requeue_after_s=min(waits, default=None), failed=result.failed or handed.failed)
 
     async def settled(self, rounds: int = 6, step_s: float = 1.5) -> None:
         """Run rounds with time between them."""

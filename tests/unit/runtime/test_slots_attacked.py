@@ -136,6 +136,42 @@ async def test_two_static_groups_of_one_template_do_not_write_one_variable_of_a_
     assert rivals_of(world.stores, None, ("shop", "orders")).collisions
 
 
+async def test_two_static_groups_of_one_deployment_with_variables_of_their_own_do_not_hinder_each_other() -> None:
+    """No pod of a Deployment has its ids in annotations, so both may have the same suffix, which is none by default."""
+    ref = {"name": "web", "kind": "Deployment"}
+    world = DeploymentWorld()
+    await world.up()
+    variables = {"instanceIdName": "AUDIT_ID", "sessionTimeoutName": "AUDIT_MS", "container": "app"}
+    client = {"type": "Custom", "env": [variables]}
+    body: dict[str, Any] = static_group("sg-2", workloadRef=ref, groupId="audit", client=client)
+    body["metadata"]["name"] = "audit"
+    world.stores.put_group(("shop", "audit"), body)
+    world.declare_deployment(4)
+    world.delete("old-1")
+    world.finish("old-1")
+    await world.settled(3)
+    assert rivals_of(world.stores, None, ("shop", "orders")).collisions == ()
+    assert len(world.left) == 1
+
+
+async def test_a_pod_that_waits_hears_at_once_of_an_operator_that_begins_and_of_one_whose_clock_went_back() -> None:
+    """Its waiter gives up after 30 s of silence, which began before."""
+    world = DeploymentWorld()
+    await world.up()
+    world.make("new-1")
+    world.delete("old-1")
+    await world.settled(8)
+    world.clear_notes()
+    world.now_s += 9
+    world.restart()
+    await world.look()
+    assert len(world.slots_said()) == 1
+    world.clear_notes()
+    world.set_clock(-60)
+    await world.look()
+    assert len(world.slots_said()) == 1
+
+
 async def test_a_restored_etcd_gives_no_slot_away_while_the_operator_that_saw_it_lives() -> None:
     world = DeploymentWorld()
     slots = await world.up()

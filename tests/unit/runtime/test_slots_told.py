@@ -10,8 +10,10 @@ import pytest
 
 from staticgroup.core.evidence.chain import KnownPod
 from staticgroup.runtime.listener import Listener
+from staticgroup.runtime.work_queue import Result
 from unit.core.slots.deployments import slotted, waiting
 from unit.runtime.deployment_world import DeploymentWorld
+from unit.runtime.operator_world import KEY
 from unit.runtime.test_slots import replace_next
 
 
@@ -44,17 +46,22 @@ async def test_the_handing_out_is_told_in_one_event_and_counted() -> None:
     ],
 )
 def test_a_pod_that_heard_nothing_yet_or_has_a_claim_is_looked_at_at_once(pod: KnownPod, *, is_urgent: bool) -> None:
-    """Other changes of pods wait until half a second after the last look, which a roll should not pay for each pod."""
+    """Rounds, and all other notes, wait until half a second after the last, which a roll should not pay for each pod."""
     asked: list[str] = []
-    queue = SimpleNamespace(add=lambda key: asked.append("now"), add_soon=lambda key: asked.append("soon"))
+
+    def queue_of(name: str) -> SimpleNamespace:
+        return SimpleNamespace(
+            add=lambda key: asked.append(f"{name} now"), add_soon=lambda key: asked.append(f"{name} soon")
+        )
+
     stores = SimpleNamespace(groups_of_workload=lambda namespace, name: {(namespace, name)} if name == "web" else ())
     reconciler = SimpleNamespace(memories=SimpleNamespace(mark_changed=lambda key: None))
     parts: Any = SimpleNamespace(
-        stores=stores, queue=queue, reconciler=reconciler, is_active=True, journal=None,
-        nodes=SimpleNamespace(node_of=None),
+        stores=stores, queue=queue_of("round"), slot_queue=queue_of("notes"), reconciler=reconciler, is_active=True,
+        journal=None, nodes=SimpleNamespace(node_of=None),
     )  # fmt: skip
     Listener(parts).pod_hooks().on_change(pod)
-    assert asked == ["now" if is_urgent else "soon"]
+    assert asked == ["round soon", "notes now" if is_urgent else "notes soon"]
 
 
 async def test_a_wait_is_counted_from_when_the_pod_began_to_wait() -> None:
@@ -106,3 +113,53 @@ async def test_a_round_that_is_cut_while_notes_are_written_begins_again() -> Non
     assert world.slot_of("new-1")
     assert world.slot_of("new-2")
     assert world.slot_of("new-1") != world.slot_of("new-2")
+
+
+async def test_pods_get_their_slots_while_a_round_waits_for_silent_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the members of the round before; a waiter that hears nothing for 30 s lets its pod start without an id."""
+    world = DeploymentWorld()
+    slots = await world.up()
+    world.make("new-1")
+    await world.settled(1)
+    silence = asyncio.Event()
+    monkeypatch.setattr(world.kafka, "describe", lambda *_: silence.wait())
+    waits = asyncio.create_task(world.reconciler.reconcile(KEY))
+    await asyncio.sleep(0)
+    world.delete("old-1")
+    await world.hand_outs.hand_out(KEY)
+    assert world.note_of("new-1") == f"waits 2 {slots['old-1']}"
+    world.finish("old-1")
+    await world.hand_outs.hand_out(KEY)
+    assert world.slot_of("new-1") == slots["old-1"]
+    assert not waits.done()
+    waits.cancel()
+
+
+async def test_nothing_is_written_twice_over_one_version_of_a_pod() -> None:
+    world = DeploymentWorld()
+    await world.up()
+    world.lose("old-1")
+    world.make("new-1")
+    world.clear_notes()
+    world.pods.is_lagging = True
+    for _ in range(3):
+        await world.hand_outs.hand_out(KEY)
+    assert len(world.kube.notes) == 1
+    world.pods.deliver()
+    world.now_s += 3
+    await world.hand_outs.hand_out(KEY)
+    assert len(world.kube.notes) == 2, "the waiter has not ended, so it hears of its slot again"
+
+
+async def test_nothing_is_handed_out_before_the_first_round_nor_by_a_replica_without_the_lease() -> None:
+    world = DeploymentWorld()
+    await world.up()
+    world.lose("old-1")
+    world.make("new-1")
+    world.clear_notes()
+    world.lose_lease()
+    assert await world.hand_outs.hand_out(KEY) == Result()
+    world.is_holder = True
+    world.reconciler.forget_all()
+    assert await world.hand_outs.hand_out(KEY) == Result()
+    assert world.kube.notes == []

@@ -240,7 +240,7 @@ def _slots(known: tuple[SlotView, ...], shown: tuple[SlotView, ...], now_s: floa
 
 def _slot(known: SlotView | None, shown: SlotView, now_s: float) -> SlotView:
     if known is None:
-        return replace(shown, noted_s=now_s, changed_s=now_s)
+        return replace(shown, changed_s=now_s)
     shown = replace(shown, given=known.given or shown.given)
     is_same_note = (shown.given, shown.claimed, shown.count) == (known.given, known.claimed, known.count)
     is_same_state = (shown.is_waiting, shown.has_started) == (known.is_waiting, known.has_started)

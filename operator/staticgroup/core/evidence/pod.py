@@ -91,8 +91,8 @@ class SlotView:
     count: how many notes there were, as the note says.
     is_waiting: the init container runs.
     has_started: the init container has ended, so what comes after it may run.
-    noted_s: since when the note is as it is. changed_s: since when it waits, or does not. Both by the operator's clock,
-        seconds since the Unix epoch; 0.0 in a single version of a pod.
+    noted_s: since when the note is as it is, if that was seen. changed_s: since when it waits, or does not. Both by the
+        operator's clock, seconds since the Unix epoch; 0.0 in a single version of a pod.
     """
 
     scope: str

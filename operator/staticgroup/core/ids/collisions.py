@@ -16,19 +16,19 @@ from ..workload import ContainerBudget, consumer_container
 
 
 def collision(
-    mine: Client, theirs: Client, *, other: str, containers: Sequence[ContainerBudget]
+    mine: Client, theirs: Client, *, other: str, containers: Sequence[ContainerBudget], has_slots: bool
 ) -> Obstacle | None:
-    """Tell what two StaticGroups of one StatefulSet would both write, and each field to change; None for nothing.
+    """Tell what two StaticGroups of one workload would both write, and each field to change; None for nothing.
 
     Parameters
     ----------
-    other: namespace/name of the other one. containers: of the pod template.
+    other: namespace/name of the other one. containers: of the pod template. has_slots: pods have no ids in annotations.
 
     Notes
     -----
     Where the application brings its ids, its pods are assumed to have the annotation; their variables are unknown.
     """
-    shared = sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
+    shared = [] if has_slots else sorted(set(env_suffixes(mine)) & set(env_suffixes(theirs)))
     are_written = ClientType.OWN not in (mine.type, theirs.type)
     both = sorted(_variables(mine, containers) & _variables(theirs, containers)) if are_written else []
     if not shared and not both:

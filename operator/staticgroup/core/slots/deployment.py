@@ -17,10 +17,8 @@ from ...api.schema import INT32_MAX
 from ...api.workloads import WorkloadKind
 from ..evidence.chain import KnownPod, PodState
 from ..evidence.pod import NodeView, SlotView
-from ..group import GroupView
 from ..ids.naming import Naming, ordinal_of_pod
 from ..members.memory import Members
-from ..snapshot import Snapshot
 from ..workload import Rollout, WorkloadView
 from .hand_out import Demand, SlotPod, Step, hand_out
 
@@ -160,25 +158,28 @@ def with_slots(view: WorkloadView, pods: Sequence[SlotPod]) -> WorkloadView:
     return replace(view, listed=listed, start=listed[0] if listed else 0)
 
 
-def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: float) -> SlotPlan:
+def plan_slots(
+    view: WorkloadView | None, known: Sequence[KnownPod], members: Members, naming: Naming, now_s: float, *,
+    scope: str, watch: str, watch_no: int,
+) -> SlotPlan:  # fmt: skip
     """Decide on the next notes; nothing for a workload that is no Deployment.
 
     Parameters
     ----------
-    members: as described in this round. naming: of the ids that are issued.
+    known, scope, watch_no: see `slot_pods`. members: as described last; they count only under the watch that has seen
+        their pods. naming: of the ids that are issued. watch: see `watch_under`.
     """
-    view = snapshot.workload
     if view is None or view.rollout is None:
         return SlotPlan()
-    scope = snapshot.scope
-    pods = slot_pods(snapshot.known, scope, snapshot.watch_no if snapshot.watch else -1, now_s)
-    by_uid = {pod.uid: pod for pod in snapshot.known}
-    demand = _demand(view, view.rollout, snapshot.known, scope)
+    pods = slot_pods(known, scope, watch_no if watch else -1, now_s)
+    worth = _worth(members, naming, pods) if watch and watch in (members.watch, members.watch_described) else ()
+    by_uid = {pod.uid: pod for pod in known}
+    demand = _demand(view, view.rollout, known, scope)
     notes: list[SlotNote] = []
     waiting: list[tuple[KnownPod, Step, str]] = []
     waits = []
     taken = {pod.given for pod in pods} | {pod.claimed for pod in pods}
-    for uid, step, offered in hand_out(pods, _worth(snapshot, members, naming, pods), demand, now_s):
+    for uid, step, offered in hand_out(pods, worth, demand, now_s):
         pod = by_uid[uid]
         shown = pod.slot_of(scope)
         slot = _own_slot(view.name, uid, taken) if step is Step.OWN else offered
@@ -186,12 +187,12 @@ def plan_slots(snapshot: Snapshot, members: Members, naming: Naming, now_s: floa
         waiting.append((pod, step, slot))
         if shown is None or not pod.resource_version:  # of no version a note would be written over any
             continue
-        if step is Step.WAIT and shown.count and now_s - shown.noted_s < BEAT_S:
+        if step is Step.WAIT and shown.count and 0 <= now_s - shown.noted_s < BEAT_S:
             waits.append(BEAT_S - (now_s - shown.noted_s))
             continue
         waits.append(BEAT_S)
-        notes.append(_note(pod, shown, step, slot, _last(snapshot.known, scope, slot, step)))
-    for pod in snapshot.known:
+        notes.append(_note(pod, shown, step, slot, _last(known, scope, slot, step)))
+    for pod in known:
         shown = pod.slot_of(scope)
         is_here = pod.state is PodState.LIVE and not pod.is_deleting
         if not is_here or shown is None or not shown.given or not shown.is_waiting:
@@ -221,13 +222,8 @@ def _demand(view: WorkloadView, rollout: Rollout, known: Iterable[KnownPod], sco
     )
 
 
-def _worth(snapshot: Snapshot, members: Members, naming: Naming, pods: Iterable[SlotPod]) -> Collection[str]:
-    """Return the slots of which a member is in the group whose pods have all ended or are ending, by all that is known.
-
-    While the group cannot be read its members of before count, but only under the watch that has seen their pods.
-    """
-    if not isinstance(snapshot.group, GroupView) and (not snapshot.watch or members.watch != snapshot.watch):
-        return ()
+def _worth(members: Members, naming: Naming, pods: Iterable[SlotPod]) -> Collection[str]:
+    """Return the slots of which a member was in the group whose pods have all ended or are ending."""
     going = {pod.uid for pod in pods if (pod.has_ended or pod.is_ending) and not pod.is_lost}
     found = ((naming.schemes[0].ordinal_of(i), a.carriers) for i, a in members.attributions.items())
     name = naming.schemes[0].workload_name

@@ -75,6 +75,7 @@ class Memory:
     stored: of the last round after which the API server has everything that was remembered.
     is_unfinished: a round is under way, or the last one was cut.
     change_count: how often it or its inputs were marked as changed. cached: of a complete last round without changes.
+    noted: by uid, the version of a pod over which a note was written that the watch has not shown yet.
     """
 
     uid: str
@@ -95,6 +96,7 @@ class Memory:
     is_unfinished: bool = False
     change_count: int = 0
     cached: CachedPlan | None = None
+    noted: dict[str, int] = field(default_factory=dict)
     _naming: tuple[StaticGroupSpec, object, Naming | None] | None = None
 
     @property
@@ -206,6 +208,11 @@ class Memories:
             resource_version=read.metadata.resource_version,
         )
         return memory
+
+    def known(self, key: Key, group: StaticGroup) -> Memory | None:
+        """Return the memory of a StaticGroup; None before its first round has read it."""
+        memory = self._by_key.get(key)
+        return memory if memory is not None and memory.uid == group.metadata.uid else None
 
     def mark_changed(self, key: Key) -> None:
         """Mark a StaticGroup, or something it needs, as changed, so that its next round plans again."""

@@ -7,22 +7,17 @@ from typing import Any
 
 from staticgroup.core.evidence.chain import KnownPod, PodState
 from staticgroup.core.evidence.pod import SlotView
-from staticgroup.core.group import GroupView, KafkaProblem, KafkaProblemKind
 from staticgroup.core.ids.naming import Naming, naming_of
 from staticgroup.core.members.memory import Members
 from staticgroup.core.slots.deployment import SlotNote, SlotPlan, plan_slots
-from staticgroup.core.snapshot import Snapshot
 from staticgroup.core.workload import Rollout, WorkloadView
 from unit.core.builders import (
     NOW_S,
     SCOPE,
     WATCH,
     attributed,
-    departure,
-    group,
     history,
     known_pod,
-    member,
     spec,
     workload,
 )
@@ -76,27 +71,23 @@ def naming() -> Naming:
     return naming_of(spec(workloadRef={"name": "web", "kind": "Deployment"}), history())
 
 
-def holders(**carriers: Sequence[str]) -> tuple[GroupView, Members]:
-    """The group with a member in each slot `a<n>` (a1 is web-1), and its carriers; without any its pod has ended."""
+def holders(**carriers: Sequence[str]) -> Members:
+    """A member in each slot `a<n>` (a1 is web-1), with its carriers; without any its pod has ended."""
     numbers = {int(key.removeprefix("a")): uids for key, uids in carriers.items()}
     known = {f"web-{n}.{SCOPE}": attributed(f"m{n}", *uids) for n, uids in numbers.items()}
-    return group(*(member(n) for n in numbers)), Members(attributions=known)
+    return Members(watch=WATCH, attributions=known)
 
 
 def planned(
-    *known: KnownPod, view: WorkloadView | None = None, members: Members | None = None,
-    among: GroupView | KafkaProblem | None = None, now_s: float = NOW_S, **changes: Any,
+    *known: KnownPod, members: Members | None = None,
+    now_s: float = NOW_S, **changes: Any,
 ) -> SlotPlan:  # fmt: skip
     """Plan the notes; where no members are said, each slot has one that is of the pod that has it."""
-    silent = KafkaProblem(kind=KafkaProblemKind.UNREACHABLE, message="")
-    values: dict[str, Any] = {
-        "workload": view or deployment(), "known": known, "group": among or silent, "watch": WATCH, "watch_no": WATCH_NO,
-        "scope": SCOPE,
-    }
-    snapshot: Snapshot = departure(**(values | changes))
+    values: dict[str, Any] = {"view": deployment(), "watch": WATCH, "watch_no": WATCH_NO, "scope": SCOPE}
     given = ((slot.given, pod.uid) for pod in known for slot in pod.slots if slot.given)
     theirs = {f"{slot}.{SCOPE}": attributed("m", uid) for slot, uid in given}
-    return plan_slots(snapshot, members or Members(watch=WATCH, attributions=theirs), naming(), now_s)
+    members = members or Members(watch=WATCH, attributions=theirs)
+    return plan_slots(known=known, members=members, naming=naming(), now_s=now_s, **(values | changes))
 
 
 def texts(plan: SlotPlan) -> list[str]:

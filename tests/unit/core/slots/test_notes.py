@@ -14,7 +14,7 @@ from staticgroup.core.members.memory import Members
 from staticgroup.core.slots.deployment import FILES_MINOR, SlotPlan, slot_obstacle
 from staticgroup.core.slots.hand_out import Step
 from staticgroup.core.workload import ContainerBudget
-from unit.core.builders import NODE, NOW_S, SCOPE, WATCH, member, workload
+from unit.core.builders import NODE, NOW_S, SCOPE, WATCH, workload
 from unit.core.slots.deployments import (
     WATCH_NO,
     deployment,
@@ -188,8 +188,8 @@ def test_pods_of_another_static_group_get_nothing() -> None:
 
 
 def test_what_is_no_deployment_hands_out_nothing() -> None:
-    assert planned(waiting("new"), workload=workload(3)) == SlotPlan()
-    assert planned(waiting("new"), workload=None) == SlotPlan()
+    assert planned(waiting("new"), view=workload(3)) == SlotPlan()
+    assert planned(waiting("new"), view=None) == SlotPlan()
 
 
 # what passes on
@@ -258,47 +258,40 @@ def test_a_claim_that_is_fulfilled_after_all_is_given_however_long_it_took() -> 
 
 @pytest.mark.parametrize("carriers", [(), ("old",), ("old", "older")])
 def test_a_slot_passes_on_whose_member_is_in_the_group_and_whose_pods_are_going(carriers: tuple[str, ...]) -> None:
-    among, members = holders(a1=carriers)
+    members = holders(a1=carriers)
     pods = (waiting("new"), ending("old", "web-1"), over("older", "web-1"), *OTHERS)
-    assert texts(planned(*pods, among=among, members=members)) == ["new waits 1 web-1"]
+    assert texts(planned(*pods, members=members)) == ["new waits 1 web-1"]
 
 
 @pytest.mark.parametrize("carrier", [UNSEEN, UNATTRIBUTED, "b", "nobody knows", "lost"])
 def test_a_slot_whose_member_may_be_of_another_pod_saves_no_rebalance(carrier: str) -> None:
-    among, members = holders(a1=("old", carrier))
+    members = holders(a1=("old", carrier))
     pods = (waiting("new"), over("old", "web-1"), lost("lost", "web-4"), *OTHERS)
-    assert own(planned(*pods, among=among, members=members))
+    assert own(planned(*pods, members=members))
 
 
 def test_a_slot_whose_member_has_left_the_group_saves_no_rebalance() -> None:
-    among, members = holders(a2=("b",))
-    assert own(planned(waiting("new"), over("old", "web-1"), *OTHERS, among=among, members=members))
+    members = holders(a2=("b",))
+    assert own(planned(waiting("new"), over("old", "web-1"), *OTHERS, members=members))
 
 
 def test_a_member_that_was_not_described_yet_is_not_known_to_be_of_the_pod() -> None:
-    among, _ = holders(a1=())
-    assert own(planned(waiting("new"), over("old", "web-1"), *OTHERS, among=among, members=Members(watch=WATCH)))
-
-
-def test_members_without_an_id_and_with_foreign_ids_are_passed_over() -> None:
-    among, members = holders(a1=("old",))
-    others = (member(9, instance_id=None), member(9, instance_id="someone-else"))
-    among = replace(among, members=(*others, *among.members))
-    pods = (waiting("new"), over("old", "web-1"), *OTHERS)
-    assert texts(planned(*pods, among=among, members=members)) == ["new waits 1 web-1"]
+    assert own(planned(waiting("new"), over("old", "web-1"), *OTHERS, members=Members(watch=WATCH)))
 
 
 def test_what_was_claimed_is_given_whatever_became_of_its_member() -> None:
-    among, members = holders(a2=("b",))
+    members = holders(a2=("b",))
     pods = (waiting("new", claimed="web-1"), over("old", "web-1"), *OTHERS)
-    assert texts(planned(*pods, among=among, members=members)) == ["new has web-1 1"]
+    assert texts(planned(*pods, members=members)) == ["new has web-1 1"]
 
 
-def test_of_an_unread_group_the_members_of_before_count_under_the_watch_that_saw_their_pods() -> None:
+def test_members_count_under_the_watch_that_saw_their_pods_or_by_which_they_were_described_last() -> None:
     """After a restore of etcd a pod that ends may have had a successor that is not to be seen any more."""
-    _, members = holders(a1=("old",))
+    members = holders(a1=("old",))
     pods = (waiting("new"), over("old", "web-1"), *OTHERS)
-    assert texts(planned(*pods, members=replace(members, watch=WATCH))) == ["new waits 1 web-1"]
+    assert texts(planned(*pods, members=members)) == ["new waits 1 web-1"]
+    described = replace(members, watch="another", watch_described=WATCH)
+    assert texts(planned(*pods, members=described)) == ["new waits 1 web-1"]
     assert own(planned(*pods, members=replace(members, watch="another")))
     assert own(planned(*pods, members=replace(members, watch=""), watch=""))
 

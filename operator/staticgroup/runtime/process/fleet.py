@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from .process.metrics import Metrics
-from .process.settings import Settings, SettingsError
-from .stores import Stores
+from ..stores import Stores
+from .metrics import Metrics
+from .settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from journal.journal import Journal
