@@ -122,6 +122,7 @@ class Reason(StrEnum):
     TIMEOUT_UNKNOWN = _unknown("TimeoutUnknown", _T.TIMEOUT_SUFFICIENT)
     MEMBERS_STAY = _yes("MembersStay", _T.ROLLS_QUIETLY)
     SLOTS_PASS_ON = _yes("SlotsPassOn", _T.ROLLS_QUIETLY)
+    SLOTS_STAY = _no("SlotsStay", _T.ROLLS_QUIETLY)
     SURGE_NEEDS_SLOT = _no("SurgeNeedsSlot", _T.ROLLS_QUIETLY)
     MEMBERS_LEAVE_ON_CLOSE = _no("MembersLeaveOnClose", _T.ROLLS_QUIETLY)
     NOTHING_TO_REMOVE = _yes("NothingToRemove", _T.REMOVAL_SETTLED)

@@ -163,3 +163,20 @@ async def test_nothing_is_handed_out_before_the_first_round_nor_by_a_replica_wit
     world.reconciler.forget_all()
     assert await world.hand_outs.hand_out(KEY) == Result()
     assert world.kube.notes == []
+
+
+async def test_a_roll_that_will_cost_more_after_a_gap_of_the_watch_is_said() -> None:
+    """Who joins under a young watch may be of a pod that nobody saw, so its slot passes on to nobody."""
+    world = DeploymentWorld()
+    slots = await world.up()
+    world.restart(watch_name="2-00000002")
+    await world.settled(2)
+    world.make("new-1")
+    await replace_next(world, "old-1", "new-1")
+    world.begin("new-1")
+    await world.minutes(60)
+    assert world.slot_of("new-1") == slots["old-1"]
+    status, reason, message = world.condition("RollsQuietly")
+    assert (status, reason) == ("False", "SlotsStay")
+    assert message.startswith("1 member was first seen soon after the pod watch began anew")
+    assert world.condition("Ready")[0] == "True"

@@ -7,10 +7,11 @@ from typing import Final
 from ...api.reasons import ConditionType, Reason
 from ...api.resources.status import SLOTS_SHOWN_MAX, Slots
 from ..evidence.chain import PodState
+from ..members.memory import Members
 from ..plan import Plan
 from ..slots.hand_out import Step
 from ..snapshot import Snapshot
-from . import MESSAGE_MAX, Finding
+from . import MESSAGE_MAX, Finding, counted
 
 _WHY: Final = {
     Step.CLAIM: "waits for slot {slot}, until the pod that has it has ended",
@@ -20,12 +21,22 @@ _WHY: Final = {
 }
 
 
-def slots_pass_on(snapshot: Snapshot) -> Finding | None:
+def slots_pass_on(snapshot: Snapshot, members: Members) -> Finding | None:
     """Say what a roll of a Deployment costs; None for any other workload, and while its pods get no slots."""
     view = snapshot.workload
     if view is None or view.rollout is None or not snapshot.scope:
         return None
     name, rollout = f"{view.kind.kind} {view.name}", view.rollout
+    stay = sum(attribution.is_guessed for attribution in members.attributions.values())
+    if stay:
+        why = f"{counted(stay, 'member was', 'members were')} first seen soon after the pod watch began anew"
+        return Finding(
+            kind=ConditionType.ROLLS_QUIETLY,
+            reason=Reason.SLOTS_STAY,
+            sentence=f"{why}, so a pod that nobody saw may have the same id, and in the next roll of {name} these "
+            "slots pass on to no pod: that costs a rebalance each, and their partitions wait until the sessions end.",
+            remedy="Roll when such a pause is harmless; the roll after it is quiet again.",
+        )
     if rollout.ends_before_it_begins or not view.replicas:
         sentence = f"In a roll of {name} each slot passes from a pod that has ended to a new one."
         return Finding(kind=ConditionType.ROLLS_QUIETLY, reason=Reason.SLOTS_PASS_ON, sentence=sentence)
