@@ -159,7 +159,7 @@ class Gatherer:
         # Step 4: only now, every pod that may hold a departed or crashed seat. No await from here on.
         chains = {s.key: self._chain(naming, seen.namespace, s) for s in found.judged if naming}
         evidence = {key: Evidence(chain=chain, fresh=fresh.get(key)) for key, chain in chains.items()}
-        seen = replace(seen, evidence=evidence, watch=self.watch(group, memory, naming))
+        seen = replace(seen, evidence=evidence, watch=self._watch(group, memory, naming))
         strays, copies = self._carried_elsewhere(spec, seen), self._copies(spec, seen, issuance)
         return replace(seen, carried_elsewhere=strays, copies=copies), found
 
@@ -201,7 +201,7 @@ class Gatherer:
             group=described.group,
             described_at_s=described.at_s,
             bounds=bounds,
-            watch=self.watch(group, memory, memory.naming_of(spec)),
+            watch=self._watch(group, memory, memory.naming_of(spec)),
             settle_least_s=self.settle_least_s,
             cluster_uid=self.cluster_uid,
             advice=self._advice(spec, namespace),
@@ -272,7 +272,7 @@ class Gatherer:
             return ""
         return ",".join((*sorted(connection.spec.bootstrap_servers), memory.kafka_cluster_id))
 
-    def watch(self, group: StaticGroup, memory: Memory, naming: Naming | None) -> str:
+    def _watch(self, group: StaticGroup, memory: Memory, naming: Naming | None) -> str:
         """Return the name of the watch by which members are remembered; "" while it is not whole."""
         ids = naming.unscoped if naming is not None else ()
         return watch_under(self.pods.watch(group.metadata.namespace), self._brokers(group, memory), ids)

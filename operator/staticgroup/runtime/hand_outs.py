@@ -63,7 +63,7 @@ class HandOuts:
         # From here on all of it is one moment of the watch.
         plan = plan_slots(
             view, self._known(group), memory.history.members, naming, self.gatherer.now_s(), scope=injected.scope,
-            watch=self.gatherer.watch(group, memory, naming), watch_no=self.gatherer.pods.watch_no,
+            watch=self.gatherer.pods.watch(namespace), watch_no=self.gatherer.pods.watch_no,
         )  # fmt: skip
         due: list[SlotNote] = []
         noted: list[SlotNote] = []

@@ -135,6 +135,28 @@ async def test_pods_get_their_slots_while_a_round_waits_for_silent_brokers(monke
     waits.cancel()
 
 
+async def test_an_operator_that_begins_passes_slots_on_before_its_first_round_has_asked_the_brokers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = DeploymentWorld()
+    slots = await world.up()
+    world.make("new-1")
+    world.delete("old-1")
+    await world.round()
+    world.restart()  # a standby, whose watch was whole
+    world.make("new-2")
+    world.delete("old-2")
+    world.finish("old-1", "old-2")
+    silence = asyncio.Event()
+    monkeypatch.setattr(world.kafka, "describe", lambda *_: silence.wait())
+    waits = asyncio.create_task(world.reconciler.reconcile(KEY))
+    for _ in range(3):
+        await asyncio.sleep(0)
+        await world.hand_outs.hand_out(KEY)
+    assert {world.slot_of("new-1"), world.slot_of("new-2")} == {slots["old-1"], slots["old-2"]}
+    waits.cancel()
+
+
 async def test_nothing_is_written_twice_over_one_version_of_a_pod() -> None:
     world = DeploymentWorld()
     await world.up()

@@ -133,6 +133,11 @@ def is_covered(watch: str, now: str) -> bool:
     return bool(watch) and name == name_now and brokers in ("", brokers_now) and ids_now <= ids
 
 
+def is_under(watch: str, now: str) -> bool:
+    """Return True for two names of one pod watch, whatever the brokers; False while it is not whole."""
+    return bool(now) and _parts(watch)[0] == _parts(now)[0]
+
+
 def _parts(watch: str) -> tuple[str, str, frozenset[str]]:
     name, _, place = watch.partition(".")
     brokers, _, ids = place.partition(".")

@@ -18,7 +18,7 @@ from ...api.workloads import WorkloadKind
 from ..evidence.chain import KnownPod, PodState
 from ..evidence.pod import NodeView, SlotView
 from ..ids.naming import Naming, ordinal_of_pod
-from ..members.memory import Members
+from ..members.memory import Members, is_under
 from ..workload import Rollout, WorkloadView
 from .hand_out import Demand, SlotPod, Step, hand_out
 
@@ -167,12 +167,13 @@ def plan_slots(
     Parameters
     ----------
     known, scope, watch_no: see `slot_pods`. members: as described last; they count only under the watch that has seen
-        their pods. naming: of the ids that are issued. watch: see `watch_under`.
+        their pods. naming: of the ids that are issued. watch: its name; "" while it is not whole.
     """
     if view is None or view.rollout is None:
         return SlotPlan()
     pods = slot_pods(known, scope, watch_no if watch else -1, now_s)
-    worth = _worth(members, naming, pods) if watch and watch in (members.watch, members.watch_described) else ()
+    is_seen = is_under(members.watch, watch) or is_under(members.watch_described, watch)
+    worth = _worth(members, naming, pods) if is_seen else ()
     by_uid = {pod.uid: pod for pod in known}
     demand = _demand(view, view.rollout, known, scope)
     notes: list[SlotNote] = []
