@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from ..api.resources.memory import Writer
 from ..kafka.gateway import KioGateway
@@ -152,35 +153,22 @@ class Assembly:
         )
         self.hand_outs = HandOuts(
             gatherer=self.reconciler.gatherer,
-            stores=self.stores,
             memories=self.reconciler.memories,
             executor=self.reconciler.executor,
-            may_write=self._may_write,
             force_observe=settings.force_observe,
         )
         self.queue, self.slot_queue, self.connection_queue = self._queues()
 
     def _queues(self) -> tuple[WorkQueue, WorkQueue, WorkQueue]:
         """Make the queues of one term: what an earlier term wanted is not done in a later one."""
-        return (
-            WorkQueue(
-                self.reconciler.reconcile,
-                concurrency=self.settings.concurrency,
-                lane_of=self.stores.lane_of,
-                deadline_s=self.settings.round_deadline_s,
-                on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
-            ),
-            WorkQueue(
-                self.hand_outs.hand_out,
-                concurrency=self.settings.concurrency,
-                deadline_s=self.settings.round_deadline_s,
-            ),
-            WorkQueue(
-                self.connection_reporter.reconcile,
-                concurrency=CONNECTION_CONCURRENCY,
-                deadline_s=self.settings.round_deadline_s,
-            ),
-        )
+        settings = self.settings
+        make = partial(WorkQueue, deadline_s=settings.round_deadline_s)
+        rounds = make(
+            self.reconciler.reconcile, concurrency=settings.concurrency, lane_of=self.stores.lane_of,
+            on_given_up=lambda _: self.metrics.rounds.labels("given_up").inc(),
+        )  # fmt: skip
+        hand_outs = make(self.hand_outs.hand_out, concurrency=settings.concurrency)
+        return rounds, hand_outs, make(self.connection_reporter.reconcile, concurrency=CONNECTION_CONCURRENCY)
 
     def _reconciler(self, clock_ahead_s: Callable[[], float]) -> Reconciler:
         sources, narrator = self.sources, Narrator(kube=self.kube, metrics=self.metrics)

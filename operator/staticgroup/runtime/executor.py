@@ -7,7 +7,7 @@ unknown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ..api.resources.staticgroup import Mode, StaticGroup, StaticGroupSpec
@@ -16,19 +16,13 @@ from ..core.group import KafkaProblem, KafkaProblemKind, LeaveOutcome, ReleaseOu
 from ..core.outcomes import Executed, with_outcomes, with_release
 from ..core.plan import Plan, RemoveMembers
 from ..core.releases import Release
-from ..core.slots.deployment import SlotNote
 from ..kafka.gateway import KioGateway
 from ..kafka.login.credentials import ConnectionSettings
 from ..kube.gateway import KubeGateway
-from ..kube.problem import KubeProblem, KubeProblemKind
 from .connections.connections import Connections, may_use
 from .memory.memory import Memory
 from .narrator import Narrator
 from .stores import Stores
-
-NOTES_AT_ONCE = 20
-"""Requests of one round that are under way at a time."""
-_PASSING = (KubeProblemKind.CONFLICT, KubeProblemKind.UNAVAILABLE)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,32 +67,12 @@ class Executor:
             executed, decided = await self._rebalance(group, settings, decided.topics.action, executed, decided, memory)
         return executed, decided
 
-    async def hand_out(self, group: StaticGroup, notes: Sequence[SlotNote]) -> tuple[list[SlotNote], bool]:
-        """Write the notes for pods of a Deployment.
-
-        Returns
-        -------
-        Those that were written; and True when another is worth a try soon: its pod is another version by now, or the
-        API server was away.
-        """
-        written: list[SlotNote] = []
-        problems: list[KubeProblem] = []
-        for first in range(0, len(notes), NOTES_AT_ONCE):
-            if not self.may_write() or not self._is_current(group):
-                break
-            some = notes[first : first + NOTES_AT_ONCE]
-            answers = await asyncio.gather(*(self.kube.write_note(n.pod, n.annotation, n.text) for n in some))
-            written += [note for note, problem in zip(some, answers, strict=True) if problem is None]
-            problems += [problem for problem in answers if problem is not None]
-        await self.narrator.notes(group, written, problems, self.now_s())
-        return written, any(problem.kind in _PASSING for problem in problems)
-
     async def _rebalance(
         self, group: StaticGroup, settings: ConnectionSettings, action: Rebalance, executed: Executed, decided: Plan,
         memory: Memory,
     ) -> tuple[Executed, Plan]:  # fmt: skip
         """Make the group rebalance once, and remember that it may have begun before anybody can cut the round."""
-        if not self.may_write() or not self._is_current(group):
+        if not self.may_write() or not self.is_current(group):
             return executed, decided
         before = decided.history
         memory.history = replace(before, unread=with_rebalance(before.unread, self.now_s()))
@@ -115,7 +89,7 @@ class Executor:
     ) -> tuple[Executed, Plan]:
         """Set the group's own session timeout, and remember that it is to be read back."""
         write = decided.group_config
-        if write is None or not self.may_write() or not self._is_current(group):
+        if write is None or not self.may_write() or not self.is_current(group):
             return executed, decided
         problem = await self.kafka.set_group_config(settings, group.spec.group_id, write.values)
         if problem is not None:
@@ -127,16 +101,11 @@ class Executor:
         return replace(executed, group_config_problem=problem), replace(decided, history=memory.history)
 
     async def _release(
-        self,
-        group: StaticGroup,
-        settings: ConnectionSettings,
-        release: Release,
-        executed: Executed,
-        decided: Plan,
+        self, group: StaticGroup, settings: ConnectionSettings, release: Release, executed: Executed, decided: Plan,
         memory: Memory,
-    ) -> tuple[Executed, Plan]:
+    ) -> tuple[Executed, Plan]:  # fmt: skip
         """Send one temporary leave and remember that it may have been carried out."""
-        if not self.may_write() or not self._is_current(group):
+        if not self.may_write() or not self.is_current(group):
             return executed, decided
 
         def remember(outcome: ReleaseOutcome) -> Executed:
@@ -174,7 +143,7 @@ class Executor:
                     message="this replica lost its Lease; the next holder goes on",
                 )
             ), decided
-        if not self._is_current(group):
+        if not self.is_current(group):
             return Executed(), decided
         try:
             answer = await self.kafka.leave(settings, action.group_id, [r.entry for r in action.removals], action.by)
@@ -194,7 +163,7 @@ class Executor:
         await self.narrator.removals(group, executed)
         return executed, replace(decided, history=memory.history)
 
-    def _is_current(self, group: StaticGroup) -> bool:
+    def is_current(self, group: StaticGroup) -> bool:
         """True unless the StaticGroup was deleted, re-created or edited in this round, or lost its connection."""
         asked = group.metadata
         known = self.stores.groups.get((asked.namespace, asked.name))

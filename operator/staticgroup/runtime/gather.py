@@ -213,11 +213,11 @@ class Gatherer:
 
     def _with_pods(self, spec: StaticGroupSpec, snapshot: Snapshot, naming: Naming | None) -> Snapshot:
         """Add the pods as the watch shows them now."""
-        known = self._known(spec, snapshot.namespace)
+        known = self.known(spec, snapshot.namespace)
         pods = _present(spec.workload_ref.name, naming, known)
         return replace(snapshot, known=known, pods=pods, watch_no=self.pods.watch_no)
 
-    def _known(self, spec: StaticGroupSpec, namespace: str) -> tuple[KnownPod, ...]:
+    def known(self, spec: StaticGroupSpec, namespace: str) -> tuple[KnownPod, ...]:
         """Return the pods of a workload that were seen; only those of a Deployment have slots."""
         is_slotted, found = _is_slotted(spec), self.pods.of_workload(namespace, spec.workload_ref.name)
         return tuple(pod for pod in found if bool(pod.slots) is is_slotted)
@@ -226,7 +226,7 @@ class Gatherer:
         """Add the slots that a Deployment wants, as the watch shows its pods now."""
         if view is None or view.rollout is None:
             return view
-        known = self._known(spec, view.namespace)
+        known = self.known(spec, view.namespace)
         return with_slots(view, slot_pods(known, scope, self.pods.watch_no, self.now_s()))
 
     def _with_rivals(self, spec: StaticGroupSpec, snapshot: Snapshot) -> Snapshot:

@@ -79,20 +79,12 @@ class Narrator:
         """Post an Event for each removal that was acknowledged or refused."""
         for removal, outcome in zip(executed.removals, executed.outcomes, strict=True):
             if outcome is LeaveOutcome.REMOVED:
-                await self._post(
-                    group,
-                    "Normal",
-                    "MemberRemoved",
-                    f"Removed {removal.entry.instance_id} from group {group.spec.group_id}: {removal.evidence}",
-                )
+                message = f"Removed {removal.entry.instance_id} from group {group.spec.group_id}: {removal.evidence}"
+                await self._post(group, "Normal", "MemberRemoved", message)
             elif outcome is LeaveOutcome.NOT_AUTHORIZED:
-                await self._post(
-                    group,
-                    "Warning",
-                    "RemovalRefused",
-                    f"LeaveGroup for {removal.entry.instance_id} was refused: "
-                    f"READ on Group '{group.spec.group_id}' is missing",
-                )
+                missing = f"READ on Group '{group.spec.group_id}' is missing"
+                message = f"LeaveGroup for {removal.entry.instance_id} was refused: {missing}"
+                await self._post(group, "Warning", "RemovalRefused", message)
 
     async def notes(
         self, group: StaticGroup, notes: Iterable[SlotNote], problems: Iterable[KubeProblem], now_s: float
@@ -109,8 +101,8 @@ class Narrator:
                 continue
             outcome = "passed_on" if note.step is Step.GIVE else "own"
             self.metrics.slot_wait_seconds.labels(outcome).observe(max(0.0, now_s - shown.changed_s))
-            after = f", after {note.last.pod_name}" if note.last is not None else ", which nobody had before"
-            given.append(f"{note.pod.pod_name} has slot {note.slot}{after}")
+            whose = "of a pod that has ended" if note.step is Step.GIVE else "which nobody had before"
+            given.append(f"{note.pod.pod_name} has slot {note.slot}, {whose}")
         if given:
             await self._post(group, "Normal", "SlotsGiven", "; ".join(given))
 
@@ -201,12 +193,8 @@ class Narrator:
         before, posted.held = posted.held, frozenset(now_held)
         for (instance_id, guard), message in sorted(now_held.items()):
             if (instance_id, guard) not in before:
-                await self._post(
-                    group,
-                    "Warning",
-                    "RemovalHeld",
-                    f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}",
-                )
+                text = f"{instance_id} stays in group {group.spec.group_id} ({guard}): {message}"
+                await self._post(group, "Warning", "RemovalHeld", text)
 
     async def _unread(self, group: StaticGroup, decided: Plan, after: StaticGroupStatus) -> None:
         """Post which topics nobody reads, once; not while Consuming says something else, such as a stuck rebalance."""

@@ -216,15 +216,9 @@ class Reconciler:
         return spec, snapshot
 
     async def _report(
-        self,
-        group: StaticGroup,
-        spec: StaticGroupSpec,
-        snapshot: Snapshot,
-        decided: Plan,
-        executed: Executed,
-        memory: Memory,
-        revision: Revision,
-    ) -> bool:
+        self, group: StaticGroup, spec: StaticGroupSpec, snapshot: Snapshot, decided: Plan, executed: Executed,
+        memory: Memory, revision: Revision,
+    ) -> bool:  # fmt: skip
         """Write the status if it changed, tell Events and metrics; returns False when the write failed."""
         if not self.may_write():
             return False

@@ -103,8 +103,8 @@ ON_ITS_WAY = (
         "runtime/executor.py",
         CRASHES,
         (
-            "        if not self.may_write() or not self._is_current(group):\n            return executed, decided\n\n        def remember",
-            "        if not self._is_current(group):\n            return executed, decided\n\n        def remember",
+            "        if not self.may_write() or not self.is_current(group):\n            return executed, decided\n\n        def remember",
+            "        if not self.is_current(group):\n            return executed, decided\n\n        def remember",
         ),
     ),
     mutant(
@@ -112,7 +112,7 @@ ON_ITS_WAY = (
         "runtime/executor.py",
         CRASHES,
         (
-            "        if not self.may_write() or not self._is_current(group):\n            return executed, decided\n\n        def remember",
+            "        if not self.may_write() or not self.is_current(group):\n            return executed, decided\n\n        def remember",
             "        if not self.may_write():\n            return executed, decided\n\n        def remember",
         ),
     ),

@@ -177,7 +177,7 @@ ORDER = tuple(
         (
             "runtime/executor.py",
             "deleted StaticGroup not noticed before the leave",
-            ("        if not self._is_current(group):\n            return Executed(), decided\n", ""),
+            ("        if not self.is_current(group):\n            return Executed(), decided\n", ""),
         ),
     )
 )

@@ -141,8 +141,7 @@ class OperatorWorld:
             monotonic_s=lambda: self.now_s - self.stepped_s,
         )
         self.hand_outs = HandOuts(
-            gatherer=gatherer, stores=self.stores, memories=memories, executor=executor,
-            may_write=lambda: self.is_holder, force_observe=self.force_observe,
+            gatherer=gatherer, memories=memories, executor=executor, force_observe=self.force_observe,
         )  # fmt: skip
         return Reconciler(
             gatherer=gatherer, executor=executor, stores=self.stores, memories=memories, narrator=narrator,

@@ -26,7 +26,7 @@ async def test_the_handing_out_is_told_in_one_event_and_counted() -> None:
     world.make("new-1")
     await replace_next(world, "old-1", "new-1")
     told = [message for _, reason, message in world.kube.events if reason == "SlotsGiven"]
-    assert told[1:] == [f"new-1 has slot {world.slot_of('new-1')}, after old-1"]
+    assert told[1:] == [f"new-1 has slot {world.slot_of('new-1')}, of a pod that has ended"]
     metric = world.reconciler.metrics.slot_wait_seconds
     counts = {
         sample.labels["outcome"]: sample.value for family in metric.collect() for sample in family.samples

@@ -305,8 +305,7 @@ def rolls_quietly(snapshot: Snapshot, plan: Plan) -> Finding:
     if plan.table is None:
         return unlisted(kind, Reason.NOT_OBSERVED_YET, snapshot, plan)
     if left is None:
-        has_slots = snapshot.workload is not None and snapshot.workload.rollout is not None
-        slots = slots_pass_on(snapshot, plan.history.members) if has_slots else None
+        slots = slots_pass_on(snapshot, plan.history.members)
         if slots is not None:
             return slots
         sentence = "No member was seen to leave the group when its pod was stopped."

@@ -45,7 +45,6 @@ class SlotNote:
     ----------
     pod: as the watch has shown it; the note is written over that version.
     annotation, text: what is written. step: what it says. slot: that it is about; "" for none.
-    last: the pod that had the slot before; None where nobody had it, or the note gives none.
     """
 
     pod: KnownPod
@@ -53,7 +52,6 @@ class SlotNote:
     text: str
     step: Step
     slot: str = ""
-    last: KnownPod | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,7 +190,7 @@ def plan_slots(
             waits.append(BEAT_S - (now_s - shown.noted_s))
             continue
         waits.append(BEAT_S)
-        notes.append(_note(pod, shown, step, slot, _last(known, scope, slot, step)))
+        notes.append(_note(pod, shown, step, slot))
     for pod in known:
         shown = pod.slot_of(scope)
         is_here = pod.state is PodState.LIVE and not pod.is_deleting
@@ -202,7 +200,7 @@ def plan_slots(
             continue
         due_s = shown.noted_s + max(AGAIN_S, (shown.noted_s - shown.changed_s) / 2)
         if now_s >= due_s:
-            notes.append(_note(pod, shown, Step.GIVE, shown.given, None))
+            notes.append(_note(pod, shown, Step.GIVE, shown.given))
         waits.append(max(0.1, due_s - now_s))
     longest_s = max((now_s - pod.waits_since_s for pod in pods if pod.is_waiting), default=0.0)
     return SlotPlan(
@@ -249,18 +247,10 @@ def _is_owned(pod: KnownPod, workload_name: str) -> bool:
     return pod.owner_name.rpartition("-")[0] == workload_name
 
 
-def _note(pod: KnownPod, shown: SlotView, step: Step, slot: str, last: KnownPod | None) -> SlotNote:
+def _note(pod: KnownPod, shown: SlotView, step: Step, slot: str) -> SlotNote:
     count = shown.count + 1
     text = f"{pod.uid} waits {count} {slot or '-'}"
     if step in (Step.GIVE, Step.OWN):
         text = f"{pod.uid} has {slot} {count}"
     annotation = f"{SLOT_ANNOTATION}-{shown.scope}"
-    return SlotNote(pod=pod, annotation=annotation, text=text, step=step, slot=slot, last=last)
-
-
-def _last(known: Iterable[KnownPod], scope: str, slot: str, step: Step) -> KnownPod | None:
-    """Return the pod that had a slot last which passes on now."""
-    if step is not Step.GIVE:
-        return None
-    had = (pod for pod in known if (shown := pod.slot_of(scope)) is not None and shown.given == slot)
-    return max(had, key=lambda pod: pod.since_s, default=None)
+    return SlotNote(pod=pod, annotation=annotation, text=text, step=step, slot=slot)

@@ -15,9 +15,6 @@ from ...core.evidence.pod import SlotView
 from .shape import Json, object_of, objects_of, text_of
 
 _WAITER: Final = f"{SLOT_NAME}-"
-_HAS: Final = "has"
-_WAITS: Final = "waits"
-_NONE_YET: Final = "-"
 Files = Mapping[tuple[str, str], str | None]
 """What stands in the files of slots, by volume and key; None: the pod has no slot yet."""
 
@@ -92,10 +89,10 @@ def _note(metadata: Json, scope: str) -> tuple[str, str, int]:
     words = text.split() if isinstance(text, str) else []
     if len(words) < 3 or words[0] != metadata.get("uid"):
         return "", "", 0
-    if words[1] == _HAS:
+    if words[1] == "has":
         return words[2], "", _number(words[3]) if len(words) > 3 else 0
-    if words[1] == _WAITS and len(words) > 3:
-        return "", "" if words[3] == _NONE_YET else words[3], _number(words[2])
+    if words[1] == "waits" and len(words) > 3:
+        return "", "" if words[3] == "-" else words[3], _number(words[2])
     return "", "", 0
 
 

@@ -47,20 +47,14 @@ def own(plan: SlotPlan) -> str:
 
 def test_a_claim_says_which_slot_the_pod_waits_for() -> None:
     found = note(planned(waiting("new"), ending("old", "web-1"), *OTHERS))
-    assert (found.text, found.step, found.slot, found.last) == ("new waits 1 web-1", Step.CLAIM, "web-1", None)
+    assert (found.text, found.step, found.slot) == ("new waits 1 web-1", Step.CLAIM, "web-1")
     assert (found.annotation, found.pod.uid) == (f"staticgroup.io/slot-{SCOPE}", "new")
 
 
 def test_the_slot_is_given_once_the_claim_was_seen_and_the_pod_has_ended() -> None:
     old = over("old", "web-1")
     found = note(planned(waiting("new", claimed="web-1", count=4), old, *OTHERS))
-    assert (found.text, found.step, found.last) == ("new has web-1 5", Step.GIVE, old)
-
-
-def test_the_pod_that_had_it_last_is_named() -> None:
-    first, last = over("first", "web-1", since_s=NOW_S - 900), over("last", "web-1")
-    first, last = replace(first, since_s=NOW_S - 900), replace(last, since_s=NOW_S - 5)
-    assert note(planned(waiting("new", claimed="web-1"), last, first, *OTHERS)).last is last
+    assert (found.text, found.step) == ("new has web-1 5", Step.GIVE)
 
 
 def test_a_free_slot_is_claimed_before_it_is_given() -> None:
@@ -127,7 +121,6 @@ def test_a_pod_that_does_not_begin_hears_of_its_slot_again(since_s: float, said:
     assert texts(plan) == said
     assert plan.requeue_after_s == pytest.approx(0.1 if said else max(0.1, 2.0 - since_s))
     assert plan.waiting == ()
-    assert [n.last for n in plan.notes] == [None] * len(said)
 
 
 @pytest.mark.parametrize(
