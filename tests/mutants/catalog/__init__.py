@@ -35,6 +35,7 @@ from .releases import GHOSTS, ON_ITS_WAY, RUN_ENDS, SHARED_GUARDS
 from .removals import DEPARTED, GUARDS, ORDER, VERIFICATION
 from .rounds import SIGHTS
 from .shell import SHELL
+from .slots import SLOTS
 from .streams import ROLE_OF_STREAMS, THREADS_THAT_LEAVE
 from .templates import TEMPLATES
 from .workloads import WORKLOADS
@@ -70,6 +71,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *REMEMBERED,
     *EDGES,
     *SHELL,
+    *SLOTS,
     *WATCHES,
     *NAMES,
     *TEMPLATES,
