@@ -27,6 +27,8 @@ FAULTS_MIN, FAULTS_MAX, KINDS_MIN = 8, 14, 4
 BESIDE_SHARE = 0.4
 SETTLE_S = 150.0
 """After the last healing: node controllers, back-off and re-elections come to rest."""
+ROLLS_WITHIN_S = 3_600.0
+"""Then every roll has ended: a new pod may wait five minutes for the slot of one that the roll does not end."""
 QUIET_S = 60.0
 """At the end: time in which nothing may be written to Kafka."""
 UNTIL_S = 20_000.0
@@ -112,8 +114,13 @@ class _Schedule:
         """Leave the world alone and judge what it comes to."""
         world = self.world
         town.tidy_up()
-        session_s = max(world.settings.session_timeout_s, 60)
-        await asyncio.sleep(SETTLE_S + 2 * session_s)
+        await asyncio.sleep(SETTLE_S)
+        try:
+            await world.until(world.are_deployed, ROLLS_WITHIN_S, "every Deployment has the pods that it wants")
+        except AssertionError as error:
+            world.violations.append(Violation("L1", world.loop.time(), str(error)))
+            return
+        await asyncio.sleep(2 * max(world.settings.session_timeout_s, 60))
         leaves = world.leaves_sent
         await asyncio.sleep(QUIET_S)
         world.violations += violations_at_rest(world, since_leaves=leaves)

@@ -103,6 +103,16 @@ async def test_pod_deleted_while_its_node_was_down_is_lost_to_its_runtime(world:
     assert verdict.reason is RefusalReason.CONTAINER_LOST
 
 
+@up()
+async def test_pod_that_was_called_not_ready_while_its_kubelet_ran_is_put_right(world: PlainWorld) -> None:
+    """pkg/kubelet/status/status_manager.go, needsReconcile: the node controller may be one look behind the kubelet."""
+    pod = world.pods[0]
+    others = [c for c in pod["status"]["conditions"] if c["type"] != "Ready"]
+    world.server.patch_status(PODS, pod, {"conditions": [*others, {"type": "Ready", "status": "False"}]})
+    assert not is_true(world.pods[0], "Ready")
+    await world.until(lambda: is_true(world.pods[0], "Ready"))
+
+
 @pytest.mark.parametrize("kind", ["cut", "freeze"])
 @up()
 async def test_silent_node_is_tainted_and_its_pods_are_asked_to_go_without_dying(world: PlainWorld, kind: str) -> None:

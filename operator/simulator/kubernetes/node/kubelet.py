@@ -84,6 +84,8 @@ class Kubelet(Machine):
 
     def _take(self, worker: PodWorker, pod: Json) -> None:
         worker.pod = pod
+        if worker.is_misreported:  # pkg/kubelet/status/status_manager.go: needsReconcile
+            self._later(self._draw(self.timings.reaction_s), self._post, worker)
         self.waiters.take(worker, pod, partial(self._waited, worker))
 
     def _resync(self) -> None:
@@ -109,8 +111,7 @@ class Kubelet(Machine):
         if not self.is_connected:
             return
         pod = self._server.get(PODS, *place)
-        is_there = pod is not None and uid_of(pod) == uid
-        self._look_at(uid, pod if is_there else None)
+        self._look_at(uid, pod if pod is not None and uid_of(pod) == uid else None)
 
     def _look_at(self, uid: str, pod: Json | None) -> None:
         worker = self._workers.get(uid)
@@ -283,11 +284,10 @@ class Kubelet(Machine):
     def _relist(self, worker: PodWorker) -> None:
         """Compare the runtime with what the kubelet believes of one pod."""
         has_changed = False
-        for record, at_s, exit_code in self._runtime.ended(worker.uid, worker.records):
-            record.end(at_s, exit_code)
+        for record, at_s, code in self._runtime.ended(worker.uid, worker.records):
+            record.end(at_s, code)
             has_changed = True
-            shown = {"uid": worker.uid[:8], "container": record.name, "exit": exit_code}
-            self._note("container terminated", pod=worker.name, **shown)
+            self._note("container terminated", pod=worker.name, uid=worker.uid[:8], container=record.name, exit=code)
         if worker.stage is Stage.TERMINATING:
             self._go_on_ending(worker)
         elif worker.stage is Stage.RUNNING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from ..objects import Json, name_of, namespace_of, uid_of, with_condition
+from ..objects import Json, is_true, name_of, namespace_of, uid_of, with_condition
 from .container_status import ContainerRecord, statuses
 
 BACKOFF_FIRST_S: Final = 10.0
@@ -75,6 +75,13 @@ class PodWorker:
     def is_stopped(self) -> bool:
         """True while no container runs as far as the kubelet knows."""
         return not any(record.is_running for record in self.records)
+
+    @property
+    def is_misreported(self) -> bool:
+        """True while the object of a pod that runs calls it not Ready, as after its node was silent, though it is."""
+        mains = [r for r in self.records if r.kind == "containerStatuses"]
+        is_ready = self.stage is Stage.RUNNING and all(r.is_running and r.is_ready for r in mains)
+        return is_ready and not is_true(self.pod, "Ready")
 
     def record(self, container: str) -> ContainerRecord:
         """Return the record of a container."""
