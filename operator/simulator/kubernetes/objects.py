@@ -72,6 +72,11 @@ def uid_of(obj: Json) -> str:
     return uid
 
 
+def is_over(pod: Json) -> bool:
+    """True for a pod in a terminal phase, which controllers count no more and leave (FilterActivePods)."""
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+
+
 def is_terminating(obj: Json) -> bool:
     """True once a deletion was requested."""
     return bool(obj["metadata"].get("deletionTimestamp"))

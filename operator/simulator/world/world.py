@@ -36,6 +36,7 @@ from ..kubernetes.objects import (
     SECRETS,
     STATIC_GROUPS,
     Json,
+    is_over,
     is_terminating,
     is_true,
     uid_of,
@@ -309,7 +310,8 @@ class World(OracleFeed):
             found = self.server.get(DEPLOYMENTS, team.namespace, team.workload) if team.is_of_slots else None
             if found is None:
                 continue
-            own = [p for p in self.server.list(PODS, team.namespace) if deployment_of(p) == team.workload]
+            pods = (p for p in self.server.list(PODS, team.namespace) if deployment_of(p) == team.workload)
+            own = [p for p in pods if is_terminating(p) or not is_over(p)]
             ready = [p for p in own if is_true(p, "Ready") and not is_terminating(p)]
             shown, wanted = found.get("status") or {}, found["spec"]["replicas"]
             if shown.get("observedGeneration") != found["metadata"]["generation"]:

@@ -24,6 +24,7 @@ from ..objects import (
     at_s_of,
     condition,
     controller_of,
+    is_over,
     is_terminating,
     is_true,
     name_of,
@@ -150,7 +151,7 @@ class _Sync:
         """Start no new pod while an old one has not ended, whatever its deletion says (oldPodsRunning)."""
         for replica_set in old:
             self._scale(replica_set, 0)
-        if not any(not _is_over(pod) for replica_set in old for pod in self._pods_of(replica_set)):
+        if not any(not is_over(pod) for replica_set in old for pod in self._pods_of(replica_set)):
             self._scale(new, self.deployment["spec"].get("replicas", 1))
 
     def _roll(self, new: Json, old: list[Json]) -> None:
@@ -185,7 +186,7 @@ class _Sync:
         return [p for p in self.server.list(PODS, self._namespace) if _is_owned(p, replica_set)]
 
     def _active(self, replica_set: Json) -> list[Json]:
-        return [p for p in self._pods_of(replica_set) if not is_terminating(p) and not _is_over(p)]
+        return [p for p in self._pods_of(replica_set) if not is_terminating(p) and not is_over(p)]
 
     def _available(self, replica_set: Json) -> int:
         return sum(map(self._is_available, self._active(replica_set)))
@@ -257,10 +258,6 @@ def _is_owned(obj: Json, owner: Json) -> bool:
 def _wanted(replica_set: Json) -> int:
     wanted: int = replica_set["spec"]["replicas"]
     return wanted
-
-
-def _is_over(pod: Json) -> bool:
-    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _rank(pod: Json) -> tuple[bool, bool, bool, int, float]:

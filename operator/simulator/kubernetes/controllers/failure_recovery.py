@@ -13,7 +13,7 @@ from typing import Final
 from ...engine.loop import SimulationLoop
 from ...engine.trace import Trace
 from ..api_server import ApiServer
-from ..objects import NODES, PODS, Json, at_s_of, is_terminating, name_of, uid_of
+from ..objects import NODES, PODS, Json, at_s_of, is_over, is_terminating, name_of, uid_of
 from .node_controller import UNREACHABLE
 
 LOOKS_EVERY_S: Final = 5.0
@@ -50,8 +50,7 @@ class FailureRecovery:
         self._loop.world_call_later(LOOKS_EVERY_S, self._look)
         lost = {name_of(node) for node in self._server.list(NODES) if _is_unreachable(node)}
         for pod in self._server.list(PODS) if lost else ():
-            is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-            if is_over or not is_terminating(pod) or pod["spec"].get("nodeName") not in lost:
+            if is_over(pod) or not is_terminating(pod) or pod["spec"].get("nodeName") not in lost:
                 continue
             if self._loop.time() >= at_s_of(pod["metadata"]["deletionTimestamp"]) + FORCED_AFTER_S:
                 self._fail(pod)
