@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from aiohttp.http_exceptions import LineTooLong
@@ -165,11 +167,12 @@ class Transport:
     ) -> aiohttp.ClientResponse:
         headers = {"Accept": JSON, "Content-Type": content_type}
         serialized = await client.param_serialize(
-            method, path, query_params=list(query), header_params=headers, body=body, auth_settings=["BearerToken"]
+            method, path, query_params=list(query), header_params=headers, auth_settings=["BearerToken"]
         )
-        url, sent_headers, sent_body = serialized[1], serialized[2], serialized[3]
+        url, sent_headers = serialized[1], serialized[2]
+        # The body is JSON already, without models of the library, for which it would be copied value by value.
         answer = await client.rest_client.request(  # type: ignore[no-untyped-call]
-            method, url, headers=sent_headers, body=sent_body, _request_timeout=limits
+            method, url, headers=sent_headers, body=body, _request_timeout=limits
         )
         response: aiohttp.ClientResponse = answer.response
         self._note_date(response.headers.get("Date", ""))
@@ -312,6 +315,13 @@ def _unread(kind: KubeProblemKind, verb: str, label: str, namespace: str, why: s
     )
 
 
+def proxy_for(url: str) -> str | None:
+    """Return the proxy that the environment names for an API server (HTTPS_PROXY, NO_PROXY); None: there is none."""
+    parts = urlsplit(url)
+    is_direct = not parts.hostname or proxy_bypass(parts.hostname)
+    return None if is_direct else getproxies().get(parts.scheme)
+
+
 def connect(configuration: Configuration) -> Transport:
     """Make a Transport from a client configuration (in-cluster, kubeconfig or a test server).
 
@@ -325,6 +335,9 @@ def connect(configuration: Configuration) -> Transport:
     leave none for renewals of the Lease. The pool of watches has no limit: the parts that open them bound their number
     (for each followed namespace the main stream and at most one replay; one of nodes; ten proofs).
     """
+    # aiohttp would ask the environment, and a netrc file, in threads of their own before each request.
+    configuration.proxy = configuration.proxy or proxy_for(configuration.host)
+    configuration.client_session_kwargs = {"trust_env": False}
     configuration.tcp_connector_limit_per_host = None
     # Each client takes the size over when it is made; tokens that rotate stay in the one configuration they share.
     configuration.connection_pool_maxsize = CONNECTIONS_MAX

@@ -24,6 +24,22 @@ IDLE_S = 0.1
 """kopf keeps a task for each object that has changed until it has been quiet for so long."""
 
 
+class _NothingKept(kopf.DiffBaseStorage):
+    """Makes no copy of each object that an event brings, which kopf compares for handlers of updates: there are none.
+
+    The copies were 40 % of the processor time of an edit.
+    """
+
+    def build(self, *, body: Any, extra_fields: Any = None) -> Any:
+        return {}
+
+    def fetch(self, *, body: Any) -> None:
+        return None
+
+    def store(self, *, body: Any, patch: Any, essence: Any) -> None:
+        raise NotImplementedError("there are no handlers of updates")
+
+
 def register(registry: kopf.OperatorRegistry, operator: Operator, *, end: Callable[[], Awaitable[None]]) -> None:
     """Register every handler on a registry of its own; `end` ends what `operator` does, in good order."""
     informers = operator.informers
@@ -35,8 +51,9 @@ def register(registry: kopf.OperatorRegistry, operator: Operator, *, end: Callab
         settings.posting.enabled = False
         settings.queueing.idle_timeout = IDLE_S
         settings.watching.inactivity_timeout = float("inf")  # the informer ends a watch that is silent
-        # Never used: a guard against somebody adding a handler that needs one.
+        # Never used: guards against somebody adding a handler that needs them.
         settings.persistence.finalizer = f"{names.GROUP}/finalizer"
+        settings.persistence.diffbase_storage = _NothingKept()
 
     @kopf.on.login(registry=registry)
     async def login(**_: Any) -> kopf.AiohttpSession:

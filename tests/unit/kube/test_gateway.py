@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
+from kubernetes.aio.client import Configuration
 
 from staticgroup.api.resources.staticgroup import WorkloadRef
 from staticgroup.api.workloads import DEPLOYMENT, STRIMZI_POD_SET
@@ -101,6 +102,29 @@ async def test_connection_refused_is_a_value(server: FakeApiServer, gateway: Kub
     outcome = await KubeGateway(transport, instance="x", now_s=lambda: 0.0).cluster_uid()
     await transport.close()
     assert kind_of(outcome) is KubeProblemKind.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("url", "no_proxy", "expected"),
+    [
+        ("https://api.example:6443", "", "http://proxy.example:3128"),
+        ("https://api.example:6443", ".example", None),
+        ("http://api.example", "", None),
+    ],
+)
+async def test_proxy_of_the_environment_is_asked_for_once(
+    monkeypatch: pytest.MonkeyPatch, url: str, no_proxy: str, expected: str | None
+) -> None:
+    """aiohttp asks the environment and a netrc file before each request, in threads, when it may (trust_env)."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
+    monkeypatch.setenv("NO_PROXY", no_proxy)
+    for lower in ("https_proxy", "http_proxy", "HTTP_PROXY", "no_proxy"):
+        monkeypatch.delenv(lower, raising=False)
+    configuration = Configuration(host=url)
+    transport = connect(configuration)
+    await transport.close()
+    assert configuration.proxy == expected
+    assert configuration.client_session_kwargs == {"trust_env": False}
 
 
 @asynccontextmanager

@@ -56,9 +56,10 @@ class InformerAnswer:
         return self._body
 
     async def iter_chunked(self, _: int) -> AsyncIterator[bytes]:
-        """Yield the lines of a watch."""
+        """Yield the lines of a watch, without managedFields, which are as long as the rest and read by nobody here."""
         assert self._changes is not None
         async for event in self._changes:
+            event["object"]["metadata"].pop("managedFields", None)
             yield to_json(event) + b"\n"
         yield LIST_AGAIN
 

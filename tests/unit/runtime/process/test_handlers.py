@@ -58,3 +58,11 @@ async def test_startup_turns_off_what_would_write_or_need_more_rights() -> None:
     assert settings.peering.standalone
     assert not settings.posting.enabled
     assert settings.persistence.finalizer == "staticgroup.io/finalizer"
+    assert settings.persistence.diffbase_storage.build(body=kopf.Body({"spec": Uncopied()})) == {}
+
+
+class Uncopied:
+    """Part of an object that nobody copies."""
+
+    def __deepcopy__(self, memo: object) -> Uncopied:
+        raise AssertionError("copied")
