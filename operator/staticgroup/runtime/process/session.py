@@ -11,6 +11,7 @@ Source: kopf 1.45, _cogs/clients/{api,fetching,watching,scanning}.py.
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any, Final
@@ -75,7 +76,16 @@ class Session:
         self._discovery = _discovery(informers)
 
     async def request(self, *, url: str, **_: Any) -> InformerAnswer:
-        """Answer one request; a LIST once it is done, however long the API server is away."""
+        """Answer one request; a LIST once it is done, however long the API server is away.
+
+        Raises
+        ------
+        asyncio.CancelledError: the watcher was cancelled while its stream ended, where kopf swallows it
+            (`streaming_block` awaits a task that it has cancelled), and would follow on for ever.
+        """
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
         asked = urlsplit(url)
         informer = self._informers.get(asked.path)
         if informer is None:
