@@ -27,7 +27,7 @@ IDLE_S = 0.1
 class _NothingKept(kopf.DiffBaseStorage):
     """Makes no copy of each object that an event brings, which kopf compares for handlers of updates: there are none.
 
-    The copies were 40 % of the processor time of an edit.
+    An object with its status is a thousand values, and each edit brings it twice.
     """
 
     def build(self, *, body: Any, extra_fields: Any = None) -> Any:
